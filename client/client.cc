@@ -58,6 +58,17 @@ Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
   };
 }
 
+// Returns the request of a Push, or of a PushPull whose values the options want
+// so.
+template <typename Request>
+Request RequestOf(PushRequest push, const PushOptions& options) {
+  Request request = {std::move(push)};
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    request.dtype = options.reply_dtype;
+  }
+  return request;
+}
+
 }  // namespace
 
 struct Client::Shared {
@@ -81,8 +92,7 @@ struct Client::Shared {
     PushRequest request = {
         .name_space = name_space,
         .worker = options.worker ? options.worker : CurrentWorker(),
-        .step = options.step,
-        .reply_dtype = options.reply_dtype};
+        .step = options.step};
     if (request.step == 0 && request.worker) request.step = step + 1;
     return request;
   }
@@ -96,7 +106,7 @@ struct Client::Shared {
   absl::StatusOr<ReplyTo<Request>> CallLent(std::vector<PushEntry>& entries,
                                             const PushOptions& options,
                                             const CallOptions& of_call) {
-    Request request = {NewPush(options)};
+    auto request = RequestOf<Request>(NewPush(options), options);
     request.entries.swap(entries);
     absl::StatusOr<ReplyTo<Request>> reply = calls.Call(request, of_call);
     request.entries.swap(entries);
@@ -129,16 +139,26 @@ struct Client::Shared {
     return worker;
   }
 
+  // Returns the request of a member, of the namespace in which it has joined.
   // Errors: FailedPrecondition for a client that is no worker.
-  absl::StatusOr<Worker> CheckedWorker() {
-    if (const std::optional<Worker> present = CurrentWorker()) return *present;
+  template <typename Request>
+  absl::StatusOr<Request> NewRequestOfMember() {
+    MutexLock lock(&mutex);
+    if (worker) {
+      return Request{.name_space = name_space,
+                     .worker = *worker,
+                     .namespace_uid = joined_uid};
+    }
     return absl::FailedPreconditionError(
         "expected a client that has joined, got one that is no worker");
   }
 
-  void SetWorker(const std::optional<Worker>& new_worker) {
+  // `namespace_uid` is 0 where that is not known.
+  void SetWorker(const std::optional<Worker>& new_worker,
+                 uint64_t namespace_uid = 0) {
     MutexLock lock(&mutex);
     worker = new_worker;
+    joined_uid = namespace_uid;
   }
 
   ClientCalls calls;
@@ -151,6 +171,8 @@ struct Client::Shared {
   Mutex mutex;
   std::shared_ptr<Compressor> compressor ABSL_GUARDED_BY(mutex);
   std::optional<Worker> worker ABSL_GUARDED_BY(mutex);
+  // The uid of the namespace in which the worker has joined, if that is known.
+  uint64_t joined_uid ABSL_GUARDED_BY(mutex) = 0;
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
@@ -302,7 +324,7 @@ absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
   Residuals left(calls_->CastsAsItSends());
   ASSIGN_OR_RETURN(PushRequest push,
                    MakePush(std::move(entries), options, &left));
-  PushPullRequest request = {std::move(push)};
+  auto request = RequestOf<PushPullRequest>(std::move(push), options);
   return shared_->CallLeaving(request, call_options_, left);
 }
 
@@ -369,6 +391,35 @@ absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
   return calls_->Call(request, call_options_);
 }
 
+absl::Status Client::SetState(absl::string_view key, absl::string_view state,
+                              Tensor value) {
+  return SetState({{std::string(key), std::string(state), std::move(value)}});
+}
+
+absl::Status Client::SetState(std::vector<SetStateEntry> entries,
+                              std::vector<Version>* versions) {
+  SetStateRequest request = {.name_space = shared_->name_space,
+                             .entries = std::move(entries)};
+  ASSIGN_OR_RETURN(SetStateReply reply, calls_->Call(request, call_options_));
+  if (versions != nullptr) *versions = std::move(reply.versions);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Client::GetState(absl::string_view key,
+                                       absl::string_view state) {
+  ASSIGN_OR_RETURN(GetStateReply reply,
+                   GetState({{std::string(key), std::string(state)}}));
+  return std::move(reply.values.front());
+}
+
+absl::StatusOr<GetStateReply> Client::GetState(
+    std::vector<GetStateEntry> entries) {
+  GetStateRequest request = {.name_space = shared_->name_space,
+                             .worker = worker(),
+                             .entries = std::move(entries)};
+  return calls_->Call(request, call_options_);
+}
+
 absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
   std::vector<std::string> keys;
   for (const InitEntry& entry : entries) keys.push_back(entry.key);
@@ -387,23 +438,20 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                          .replaces_epoch = worker().value_or(Worker()).epoch,
                          .rank = rank};
   ASSIGN_OR_RETURN(JoinReply reply, calls_->Call(request, call_options_));
-  shared_->SetWorker(reply.worker);
+  shared_->SetWorker(reply.worker, namespace_uid);
   shared_->step = reply.next_step - 1;
   return reply;
 }
 
 absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
-  ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
-  KeepAliveRequest request = {.name_space = shared_->name_space,
-                              .worker = worker};
+  ASSIGN_OR_RETURN(auto request,
+                   shared_->NewRequestOfMember<KeepAliveRequest>());
   return calls_->Call(request, {.timeout = timeout});
 }
 
 absl::Status Client::Leave(absl::Duration timeout, LeaveCause cause) {
-  ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
-  LeaveRequest request = {.name_space = shared_->name_space,
-                          .worker = worker,
-                          .is_lost = cause == LeaveCause::kLost};
+  ASSIGN_OR_RETURN(auto request, shared_->NewRequestOfMember<LeaveRequest>());
+  request.lost = cause == LeaveCause::kLost;
   const absl::Status status =
       calls_->Call(request, {.timeout = timeout}).status();
   // One that failed otherwise may be made again.
@@ -414,10 +462,8 @@ absl::Status Client::Leave(absl::Duration timeout, LeaveCause cause) {
 }
 
 absl::Status Client::Barrier(absl::string_view barrier) {
-  ASSIGN_OR_RETURN(const Worker worker, shared_->CheckedWorker());
-  BarrierRequest request = {.name_space = shared_->name_space,
-                            .worker = worker,
-                            .barrier = std::string(barrier)};
+  ASSIGN_OR_RETURN(auto request, shared_->NewRequestOfMember<BarrierRequest>());
+  request.barrier = std::string(barrier);
   return calls_->Call(request, call_options_).status();
 }
 
@@ -456,7 +502,8 @@ void Client::StartPush(
     auto is_answered = std::make_unique<bool>(false);
     bool* const answered = is_answered.get();
     client.calls_->Start(
-        Request{*std::move(push)}, client.call_options_, threads,
+        RequestOf<Request>(*std::move(push), options), client.call_options_,
+        threads,
         [shared = client.shared_, step, left = std::move(left),
          is_answered = std::move(is_answered), done = std::move(done)](
             absl::StatusOr<ReplyTo<Request>> reply) mutable {

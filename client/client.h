@@ -187,6 +187,18 @@ class Client : public NamespaceVerbs {
                                  Version min_version = 0);
   absl::StatusOr<PullReply> PullRows(PullRowsRequest request);
 
+  // Sets states of keys that exist, such as "momentum": KeyStatus lists those
+  // that a key has.
+  absl::Status SetState(absl::string_view key, absl::string_view state,
+                        Tensor value);
+  // Sets `*versions`, if given: those of the keys.
+  absl::Status SetState(std::vector<SetStateEntry> entries,
+                        std::vector<Version>* versions = nullptr);
+  // Reads states, in the order of the entries.
+  absl::StatusOr<Value> GetState(absl::string_view key,
+                                 absl::string_view state);
+  absl::StatusOr<GetStateReply> GetState(std::vector<GetStateEntry> entries);
+
   // Does Init with KEEP, then Pull: every caller gets the first writer's
   // values.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);

@@ -50,10 +50,10 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
 }
 
 absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
-    std::vector<std::string> keys, bool with_digest) {
+    std::vector<std::string> keys, bool compute_digests) {
   StatRequest request = {.name_space = *name_space_,
                          .keys = std::move(keys),
-                         .with_digest = with_digest};
+                         .compute_digests = compute_digests};
   ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
   return std::move(reply.keys);
 }

@@ -37,10 +37,11 @@ class NamespaceVerbs : public ServerVerbs {
   // them or not. Takes as much memory as what the server sends, which nothing
   // bounds but that timeout.
   absl::StatusOr<std::vector<KeyStatus>> ListAll(absl::string_view prefix = "");
-  // Returns the status of each key; `with_digest` adds the digest of its value.
+  // Returns the status of each key; `compute_digests` adds the digest of its
+  // value.
   // Errors: NotFound if one of the keys does not exist.
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
-                                              bool with_digest = false);
+                                              bool compute_digests = false);
 
   // Sets the rule by which pushes update all keys, or those that match the
   // pattern; SetMultipliers sets what multiplies their rates. The others remove

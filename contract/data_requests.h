@@ -20,12 +20,10 @@
 
 namespace tensorkv {
 
-// Creates a key with `tensor`. With `state` it sets that state of a key that
-// exists.
+// Creates a key with `tensor`.
 struct InitEntry {
   std::string key;
   Tensor tensor;
-  std::string state;
 };
 
 struct InitRequest {
@@ -60,7 +58,7 @@ struct PushEntry {
   RefPtr<const RowIds> rows;
   // Only with `rows`: the rows that are not named are updated too, as if a
   // contribution of zeros had come for them.
-  bool updates_all_rows = false;
+  bool update_all_rows = false;
 };
 
 struct PushRequest {
@@ -70,11 +68,6 @@ struct PushRequest {
   Step step = 0;
   std::vector<PushEntry> entries;
   uint64_t namespace_uid = 0;
-  // The longest reply that a PushPull takes; 0 sets no bound.
-  uint64_t max_reply_bytes = 0;
-  // The dtype to which a PushPull converts the values; kUnknown leaves them as
-  // they are stored.
-  DType reply_dtype = DType::kUnknown;
 };
 
 struct PushResult {
@@ -94,8 +87,6 @@ struct PullEntry {
   std::string key;
   // Waits until the key has this version; 0 takes any.
   Version min_version = 0;
-  // Reads this state of the key in place of its value.
-  std::string state;
   // A PullRows reads only these rows; other pulls have none.
   RefPtr<const RowIds> rows;
 };
@@ -125,8 +116,12 @@ struct PullReply {
   std::vector<Value> values;
 };
 
-// Pushes the entries, and then pulls their keys.
-struct PushPullRequest : PushRequest {};
+// Pushes the entries, and then pulls their keys as a PullRequest with these
+// fields does.
+struct PushPullRequest : PushRequest {
+  uint64_t max_reply_bytes = 0;
+  DType dtype = DType::kUnknown;
+};
 
 using PushPullReply = PullReply;
 
@@ -141,39 +136,41 @@ template <typename Request>
 inline constexpr bool kIsOfRows = std::is_same_v<Request, PushRowsRequest> ||
                                   std::is_same_v<Request, PullRowsRequest>;
 
-// --- Streams ----------------------------------------------------------------
+// --- States -----------------------------------------------------------------
 
-// Says which of the `count` streams of a call one stream is. A count of 0 on
-// the wire is 1 here.
-struct Stripe {
-  uint32_t index = 0;
-  uint32_t count = 1;
-  // A number that all stripes of one attempt at a call have; 0 for a stream by
-  // itself.
-  uint64_t group = 0;
-
-  friend bool operator==(const Stripe&, const Stripe&) = default;
+struct SetStateEntry {
+  std::string key;
+  std::string state;
+  Tensor tensor;
 };
 
-// The tensors of a manifest have no data. A PullManifest is a PullReply whose
-// tensors have none.
-struct InitManifest {
-  InitRequest request;
-  Stripe stripe;
+struct SetStateRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  std::vector<SetStateEntry> entries;
+  uint64_t namespace_uid = 0;
 };
 
-struct PushManifest {
-  PushRequest request;
-  Stripe stripe;
+struct GetStateEntry {
+  std::string key;
+  std::string state;
 };
 
-struct PullStreamRequest {
-  PullRequest request;
-  Stripe stripe;
-  uint64_t max_part_bytes = 0;
-  // Allows the server to answer with batches of values, without a manifest.
-  bool takes_batches = false;
+struct GetStateRequest {
+  std::string name_space;
+  std::optional<Worker> worker;
+  std::vector<GetStateEntry> entries;
+  uint64_t namespace_uid = 0;
+  // The longest reply that the caller takes; 0 sets no bound.
+  uint64_t max_reply_bytes = 0;
 };
+
+using SetStateReply = InitReply;
+using GetStateReply = PullReply;
+
+template <typename Request>
+inline constexpr bool kIsOfStates = std::is_same_v<Request, SetStateRequest> ||
+                                    std::is_same_v<Request, GetStateRequest>;
 
 // --- Keys -------------------------------------------------------------------
 
@@ -194,6 +191,7 @@ struct ListRequest {
   std::string prefix;
   uint32_t page_size = 0;
   std::string page_token;
+  uint64_t namespace_uid = 0;
 };
 
 struct KeyStatus {
@@ -222,7 +220,8 @@ struct ListReply {
 struct StatRequest {
   std::string name_space;
   std::vector<std::string> keys;
-  bool with_digest = false;
+  bool compute_digests = false;
+  uint64_t namespace_uid = 0;
 };
 
 struct StatReply {

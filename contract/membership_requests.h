@@ -16,13 +16,13 @@ struct WorkerStatus {
   std::string name;
   Worker worker;
   // True while the worker's lease runs.
-  bool is_live = false;
+  bool live = false;
   // The last step that the worker has contributed to; 0: none.
   Step step = 0;
   absl::Duration lease_remaining;
   // True if the worker has left by a Leave. One that is neither live nor has
   // left was lost.
-  bool has_left = false;
+  bool left = false;
 };
 
 struct JoinRequest {
@@ -46,12 +46,13 @@ struct JoinReply {
   // The step that the worker is to push next.
   Step next_step = 0;
   // True if the worker of that name had been lost, and comes back.
-  bool was_lost = false;
+  bool lost_before = false;
 };
 
 struct KeepAliveRequest {
   std::string name_space;
   Worker worker;
+  uint64_t namespace_uid = 0;
 };
 
 struct KeepAliveReply {
@@ -65,10 +66,11 @@ struct LeaveRequest {
   Worker worker;
   std::optional<CallId> call_id;
   // True if the worker fails: its lease ends at once, as if it had been lost.
-  bool is_lost = false;
+  bool lost = false;
   // In a mirrored namespace the last step that the worker has contributed to at
   // its own server.
   std::optional<Step> step;
+  uint64_t namespace_uid = 0;
 };
 
 struct LeaveReply {};

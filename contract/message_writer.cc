@@ -7,6 +7,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -90,7 +91,6 @@ void Write(const Packing& packing, Out& out) {
 template <typename Out>
 void Write(const InitEntry& entry, Out& out) {
   out.Bytes(wire::kInitEntryKey, entry.key);
-  out.Bytes(wire::kInitEntryState, entry.state);
   WriteField(wire::kInitEntryTensor, entry.tensor, out);
 }
 
@@ -124,28 +124,36 @@ void Write(const InitRequest& request, Out& out) {
 }
 
 template <typename Out>
-void WriteAllButEntries(const PushRequest& request, uint64_t max_reply_bytes,
-                        Out& out) {
+void WriteAllButEntries(const PushRequest& request, Out& out) {
   out.Bytes(wire::kPushNamespace, request.name_space);
   WriteField(wire::kPushCallId, request.call_id, out);
   out.Fixed64(wire::kPushNamespaceUid, request.namespace_uid);
   WriteField(wire::kPushWorker, request.worker, out);
   out.Number(wire::kPushStep, request.step);
-  out.Number(wire::kPushMaxReplyBytes, max_reply_bytes);
-  out.Number(wire::kPushReplyDType, static_cast<uint64_t>(request.reply_dtype));
 }
 
 template <typename Out>
-void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
-  WriteAllButEntries(request, max_reply_bytes, out);
+void Write(const PushRequest& request, Out& out) {
+  WriteAllButEntries(request, out);
   WriteField(wire::kPushEntries, request.entries, out);
+}
+
+// What a PushPullRequest has before its push.
+struct AskedValues {
+  uint64_t max_reply_bytes = 0;
+  DType dtype = DType::kUnknown;
+};
+
+template <typename Out>
+void Write(const AskedValues& values, Out& out) {
+  out.Number(wire::kPushPullMaxReplyBytes, values.max_reply_bytes);
+  out.Number(wire::kPushPullDType, static_cast<uint64_t>(values.dtype));
 }
 
 template <typename Out>
 void Write(const PullEntry& entry, Out& out) {
   out.Bytes(wire::kPullEntryKey, entry.key);
   out.Number(wire::kPullEntryMinVersion, entry.min_version);
-  out.Bytes(wire::kPullEntryState, entry.state);
 }
 
 template <typename Out>
@@ -353,29 +361,28 @@ class SmallEntries {
   wire::TensorHeader header_;
 };
 
-// Encodes a push, or one within a PushPullRequest.
-template <bool kIsPushPull>
+// Encodes a PushRequest or, with `values`, a PushPullRequest that has it.
 EncodedMessage EncodeAnyPush(const PushRequest& request,
-                             uint64_t max_reply_bytes, BufferPool* pool) {
+                             const std::optional<AskedValues>& values,
+                             BufferPool* pool) {
   SmallEntries entries(wire::kPushEntries, wire::kPushEntryTensor,
                        absl::MakeConstSpan(request.entries));
   const std::optional<size_t> entries_bytes = entries.Measure();
   if (!entries_bytes) {
+    if (!values) return Encode(request);
     return wire::Encode([&](auto& out) {
-      if constexpr (!kIsPushPull) return Write(request, max_reply_bytes, out);
-      out.Message(wire::kPushPullPush, [&](auto& fields) {
-        Write(request, max_reply_bytes, fields);
-      });
+      Write(*values, out);
+      WriteField(wire::kPushPullPush, request, out);
     });
   }
-  const EncodedMessage others = wire::Encode(
-      [&](auto& out) { WriteAllButEntries(request, max_reply_bytes, out); });
+  const EncodedMessage before = values ? Encode(*values) : EncodedMessage();
+  const EncodedMessage others =
+      wire::Encode([&](auto& out) { WriteAllButEntries(request, out); });
   const size_t bytes = others.size_bytes() + *entries_bytes;
-  OnePiece piece(bytes + (kIsPushPull ? 1 + wire::NumberSize(bytes) : 0), pool);
-  char* next = piece.begin();
-  if constexpr (kIsPushPull) {
-    next = wire::WriteRunHeader(wire::kPushPullPush, bytes, next);
-  }
+  const size_t header_bytes = values ? 1 + wire::NumberSize(bytes) : 0;
+  OnePiece piece(before.size_bytes() + header_bytes + bytes, pool);
+  char* next = Append(before, piece.begin());
+  if (values) next = wire::WriteRunHeader(wire::kPushPullPush, bytes, next);
   return std::move(piece).Finish(entries.Write(Append(others, next)));
 }
 
@@ -384,7 +391,7 @@ EncodedMessage EncodeAnyPush(const PushRequest& request,
 std::optional<size_t> MeasureNames(const std::vector<PullEntry>& entries) {
   size_t bytes = 0;
   for (const PullEntry& entry : entries) {
-    if (entry.min_version != 0 || !entry.state.empty()) return std::nullopt;
+    if (entry.min_version != 0) return std::nullopt;
     const size_t fields = BytesOfKey(entry.key);
     bytes += 1 + wire::NumberSize(fields) + fields;
   }
@@ -433,12 +440,13 @@ EncodedMessage EncodeInit(const InitRequest& request) {
 }
 
 EncodedMessage EncodePush(const PushRequest& request, BufferPool* pool) {
-  return EncodeAnyPush<false>(request, request.max_reply_bytes, pool);
+  return EncodeAnyPush(request, std::nullopt, pool);
 }
 
-EncodedMessage EncodePushPull(const PushRequest& request,
+EncodedMessage EncodePushPull(const PushPullRequest& request,
                               uint64_t max_reply_bytes, BufferPool* pool) {
-  return EncodeAnyPush<true>(request, max_reply_bytes, pool);
+  return EncodeAnyPush(request, AskedValues{max_reply_bytes, request.dtype},
+                       pool);
 }
 
 // A result takes so few bytes that their room is not measured first.
@@ -467,12 +475,12 @@ EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes,
 
 EncodedMessage EncodePullStream(const PullStreamRequest& request,
                                 BufferPool* pool) {
+  const auto& pull = std::get<PullRequest>(request.request);
   EncodedMessage message =
-      EncodeAnyPull(wire::kPullStreamRequest, request.request,
-                    request.request.max_reply_bytes, pool);
+      EncodeAnyPull(wire::kPullStreamPull, pull, pull.max_reply_bytes, pool);
   const EncodedMessage others = wire::Encode([&request](auto& out) {
     out.Number(wire::kPullStreamMaxPartBytes, request.max_part_bytes);
-    out.Number(wire::kPullStreamTakesBatches, request.takes_batches);
+    out.Number(wire::kPullStreamAllowBatches, request.allow_batches);
   });
   for (const EncodedMessage::Piece& piece : others.pieces()) {
     message.Add(piece.buffer, piece.data, piece.size_bytes);

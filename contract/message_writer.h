@@ -32,10 +32,10 @@ EncodedMessage EncodePush(const PushRequest& request,
                           BufferPool* pool = nullptr);
 // Encodes a PushPullRequest. `max_reply_bytes` takes the place of the request's
 // own.
-EncodedMessage EncodePushPull(const PushRequest& request,
+EncodedMessage EncodePushPull(const PushPullRequest& request,
                               uint64_t max_reply_bytes,
                               BufferPool* pool = nullptr);
-inline EncodedMessage EncodePushPull(const PushRequest& request) {
+inline EncodedMessage EncodePushPull(const PushPullRequest& request) {
   return EncodePushPull(request, request.max_reply_bytes);
 }
 // Encodes a PushResponse.
@@ -49,7 +49,7 @@ inline EncodedMessage EncodePull(const PullRequest& request) {
 }
 
 // Encodes the PullStreamRequest of a call's only stripe, whatever stripe the
-// request names. REQUIRES: no rows.
+// request names. REQUIRES: it is of a PullRequest without rows.
 EncodedMessage EncodePullStream(const PullStreamRequest& request,
                                 BufferPool* pool = nullptr);
 
@@ -57,7 +57,8 @@ EncodedMessage EncodePullStream(const PullStreamRequest& request,
 // lengths of 10 bytes each for the version and 8 dimensions, and tags.
 inline constexpr uint64_t kMaxValueOverheadBytes = 128;
 
-// Encodes a PullResponse or PushPullResponse, which have the same form.
+// Encodes a PullResponse or another reply with values, all of which have the
+// same form.
 EncodedMessage EncodePullReply(const PullReply& reply);
 // Encodes a PullChunk with a batch of values.
 EncodedMessage EncodePullBatch(absl::Span<const Value> values);

@@ -53,15 +53,17 @@ enum class Scope : uint8_t {
   kServer,     // in all namespaces: in those that are named "*"
 };
 
-// Methods whose requests or replies have tensors. Workers bring the values that
-// they begin with, so Init takes no more than a Push.
+// Methods whose requests or replies have tensors. Workers bring the values and
+// states that they begin with, so Init and SetState take no more than a Push.
 #define TENSORKV_TENSOR_METHODS(X)                \
   X(Init, Data, kByCallId, kPush, kNamespace)     \
   X(Push, Data, kByCallId, kPush, kNamespace)     \
   X(Pull, Data, kHarmless, kRead, kNamespace)     \
   X(PushPull, Data, kByCallId, kPush, kNamespace) \
   X(PushRows, Data, kByCallId, kPush, kNamespace) \
-  X(PullRows, Data, kHarmless, kRead, kNamespace)
+  X(PullRows, Data, kHarmless, kRead, kNamespace) \
+  X(SetState, Data, kByCallId, kPush, kNamespace) \
+  X(GetState, Data, kHarmless, kRead, kNamespace)
 
 // Methods about the options, rules and workers of one namespace, with a request
 // that has a name_space, and which a Namespace answers by a method of that

@@ -166,6 +166,7 @@ struct CreateNamespaceReply {
 
 struct DescribeNamespaceRequest {
   std::string name_space;
+  uint64_t namespace_uid = 0;
 };
 
 using DescribeNamespaceReply = NamespaceStatus;
@@ -205,6 +206,7 @@ struct SetRuleRequest {
   std::string key_pattern;
   RuleSpec rule;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 struct SetRuleReply {};
@@ -214,6 +216,7 @@ struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 struct UnsetRuleReply {};
@@ -243,6 +246,7 @@ struct SetHyperparametersRequest {
   std::string key_pattern;
   Hyperparameters hyperparameters;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 using SetHyperparametersReply = RuleSpec;

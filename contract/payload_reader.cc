@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -277,7 +278,6 @@ void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
 void Read(WireReader& in, TensorReader& tensors, InitEntry* entry,
           PayloadRange* payload) {
   if (in.Accept(wire::kInitEntryKey)) in.ReadText(&entry->key);
-  if (in.Accept(wire::kInitEntryState)) in.ReadText(&entry->state);
   tensors.Read(in, wire::kInitEntryTensor, &entry->tensor, payload);
 }
 
@@ -366,13 +366,20 @@ void Read(WireReader& in, const EntryReader& entries, PushRequest* request) {
   }
   ReadIfPresent(in, wire::kPushWorker, &request->worker);
   if (in.Accept(wire::kPushStep)) request->step = in.ReadNumber();
-  if (in.Accept(wire::kPushMaxReplyBytes)) {
+  entries.Read(in, wire::kPushEntries, &request->entries);
+}
+
+void Read(WireReader& in, const EntryReader& entries,
+          PushPullRequest* request) {
+  if (in.Accept(wire::kPushPullMaxReplyBytes)) {
     request->max_reply_bytes = in.ReadNumber();
   }
-  if (in.Accept(wire::kPushReplyDType)) {
-    request->reply_dtype = static_cast<DType>(in.ReadNumberUpTo(kMaxDType));
+  if (in.Accept(wire::kPushPullDType)) {
+    request->dtype = static_cast<DType>(in.ReadNumberUpTo(kMaxDType));
   }
-  entries.Read(in, wire::kPushEntries, &request->entries);
+  if (!in.Accept(wire::kPushPullPush)) return in.Fail();
+  PushRequest* const push = request;
+  in.ReadMessage([&] { Read(in, entries, push); });
 }
 
 void Read(WireReader& in, const EntryReader& entries, PullReply* reply) {
@@ -386,7 +393,6 @@ void Read(WireReader& in, PullEntry* entry) {
   if (in.Accept(wire::kPullEntryMinVersion)) {
     entry->min_version = in.ReadNumber();
   }
-  if (in.Accept(wire::kPullEntryState)) in.ReadText(&entry->state);
 }
 
 // Reads all of an entry that has nothing but a short key, in ASCII and in this
@@ -512,14 +518,13 @@ std::optional<DecodedPush> ReadPush(ZeroCopyInputStream* in,
       });
 }
 
-std::optional<DecodedPush> ReadPushPull(ZeroCopyInputStream* in,
-                                        uint64_t message_bytes,
-                                        uint32_t max_entries) {
-  return ReadWhole<DecodedPush>(
+std::optional<DecodedPushPull> ReadPushPull(ZeroCopyInputStream* in,
+                                            uint64_t message_bytes,
+                                            uint32_t max_entries) {
+  return ReadWhole<DecodedPushPull>(
       in, message_bytes, max_entries,
-      [](WireReader& in, const EntryReader& entries, DecodedPush& decoded) {
-        if (!in.Accept(wire::kPushPullPush)) return in.Fail();
-        in.ReadMessage([&] { Read(in, entries, &decoded.request); });
+      [](WireReader& in, const EntryReader& entries, DecodedPushPull& decoded) {
+        Read(in, entries, &decoded.request);
       });
 }
 
@@ -558,13 +563,14 @@ std::optional<PullStreamRequest> ReadPullStream(ZeroCopyInputStream* in,
   return ReadMetadata<PullStreamRequest>(
       in, message_bytes,
       [max_entries](WireReader& in, PullStreamRequest& stream) {
-        if (!in.Accept(wire::kPullStreamRequest)) return in.Fail();
-        in.ReadMessage([&] { Read(in, max_entries, &stream.request); });
+        if (!in.Accept(wire::kPullStreamPull)) return in.Fail();
+        auto& pull = stream.request.emplace<PullRequest>();
+        in.ReadMessage([&] { Read(in, max_entries, &pull); });
         if (in.Accept(wire::kPullStreamMaxPartBytes)) {
           stream.max_part_bytes = in.ReadNumber();
         }
-        if (in.Accept(wire::kPullStreamTakesBatches)) {
-          stream.takes_batches = in.ReadNumberUpTo(1) == 1;
+        if (in.Accept(wire::kPullStreamAllowBatches)) {
+          stream.allow_batches = in.ReadNumberUpTo(1) == 1;
         }
       });
 }

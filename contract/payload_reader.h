@@ -50,6 +50,10 @@ struct DecodedPush {
   PushRequest request;
   std::vector<PayloadRange> payloads;
 };
+struct DecodedPushPull {
+  PushPullRequest request;
+  std::vector<PayloadRange> payloads;
+};
 struct DecodedPull {
   PullReply reply;
   std::vector<PayloadRange> payloads;
@@ -63,11 +67,11 @@ std::optional<DecodedInit> ReadInit(
 std::optional<DecodedPush> ReadPush(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// Reads a PushPullRequest.
-std::optional<DecodedPush> ReadPushPull(
+std::optional<DecodedPushPull> ReadPushPull(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// Reads a PullResponse or PushPullResponse, which have the same form.
+// Reads a PullResponse or another reply with values, all of which have the same
+// form.
 std::optional<DecodedPull> ReadPullReply(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
@@ -83,8 +87,8 @@ bool ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
 std::optional<PullRequest> ReadPull(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
-// Reads a PullStreamRequest. Returns nullopt for one that names a stripe, as
-// those of a call of several stripes do.
+// Reads a PullStreamRequest with a Pull. Returns nullopt for one that names a
+// stripe, as those of a call of several stripes do.
 std::optional<PullStreamRequest> ReadPullStream(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);

@@ -16,7 +16,7 @@ struct ClusterServer {
   std::string name;
   std::string address;
   double weight = 1;
-  bool is_live = false;
+  bool live = false;
 
   friend bool operator==(const ClusterServer&, const ClusterServer&) = default;
 };
@@ -27,7 +27,7 @@ struct LostPartitions {
   std::string server;
   std::vector<uint32_t> partitions;
   // True if what they had is given up: they begin anew, without keys.
-  bool is_given_up = false;
+  bool given_up = false;
 
   friend bool operator==(const LostPartitions&,
                          const LostPartitions&) = default;

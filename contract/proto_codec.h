@@ -48,8 +48,8 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PullResponse* proto);
 
-absl::StatusOr<PushRequest> FromProto(v1::PushPullRequest&& proto);
-void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
+absl::StatusOr<PushPullRequest> FromProto(v1::PushPullRequest&& proto);
+void ToProto(const PushPullRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
@@ -63,11 +63,20 @@ void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto);
 void ToProto(const PullReply& reply, v1::PullRowsResponse* proto);
 
+absl::StatusOr<SetStateRequest> FromProto(v1::SetStateRequest&& proto);
+void ToProto(const SetStateRequest& request, v1::SetStateRequest* proto);
+InitReply FromProto(const v1::SetStateResponse& proto);
+void ToProto(const InitReply& reply, v1::SetStateResponse* proto);
+
+absl::StatusOr<GetStateRequest> FromProto(const v1::GetStateRequest& proto);
+void ToProto(const GetStateRequest& request, v1::GetStateRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::GetStateResponse&& proto);
+void ToProto(const PullReply& reply, v1::GetStateResponse* proto);
+
 // These are for streams. Tensors that FromProto gives have no data, but ids of
-// rows do; ToProto leaves the data out, so tensors with data may be passed. A
-// request whose entries have rows is that of a PushRows or a PullRows. Errors
-// also: InvalidArgument for a manifest with data, and for a stripe that is
-// none.
+// rows do; ToProto leaves the data out, so tensors with data may be passed.
+// Errors also: InvalidArgument for a manifest with data, and for a stripe that
+// is none.
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
 void ToProto(const InitManifest& manifest, v1::InitManifest* proto);
 absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto);

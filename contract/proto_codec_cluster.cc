@@ -12,14 +12,14 @@ ClusterServer ServerOf(const v1::ClusterServer& proto) {
   return {.name = proto.name(),
           .address = proto.address(),
           .weight = proto.weight(),
-          .is_live = proto.is_live()};
+          .live = proto.live()};
 }
 
 void ServerToProto(const ClusterServer& server, v1::ClusterServer* proto) {
   proto->set_name(server.name);
   proto->set_address(server.address);
   proto->set_weight(server.weight);
-  proto->set_is_live(server.is_live);
+  proto->set_live(server.live);
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto) {
     placement.lost.push_back(
         {.server = lost.server(),
          .partitions = {lost.partitions().begin(), lost.partitions().end()},
-         .is_given_up = lost.is_given_up()});
+         .given_up = lost.given_up()});
   }
   return placement;
 }
@@ -70,7 +70,7 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto) {
     each.set_server(lost.server);
     each.mutable_partitions()->Add(lost.partitions.begin(),
                                    lost.partitions.end());
-    each.set_is_given_up(lost.is_given_up);
+    each.set_given_up(lost.given_up);
   }
 }
 

@@ -13,13 +13,11 @@ namespace {
 
 using google::protobuf::RepeatedPtrField;
 
-// Decodes the tensor of an InitEntry or Value.
+// Decodes what values are to be converted to; kUnknown if nothing.
 template <typename Proto>
-absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
-  if (!proto.has_tensor()) {
-    return absl::InvalidArgumentError("tensor: missing");
-  }
-  return decode(*proto.mutable_tensor());
+absl::StatusOr<DType> DecodeDTypeIfPresent(const Proto& proto) {
+  if (proto.dtype() == v1::DTYPE_UNSPECIFIED) return DType::kUnknown;
+  return DTypeFromNumber(proto.dtype());
 }
 
 absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
@@ -98,7 +96,7 @@ absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
   const auto decode_entry =
       [decode](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry, decode));
-    return InitEntry{entry.key(), std::move(tensor), entry.state()};
+    return InitEntry{entry.key(), std::move(tensor)};
   };
   ASSIGN_OR_RETURN(request.entries,
                    DecodeAll(*proto.mutable_entries(), decode_entry));
@@ -114,7 +112,6 @@ void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
   for (const InitEntry& entry : request.entries) {
     v1::InitEntry* out = proto->add_entries();
     out->set_key(entry.key);
-    out->set_state(entry.state);
     encode(entry.tensor, out->mutable_tensor());
   }
 }
@@ -127,10 +124,6 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
-  request.max_reply_bytes = proto.max_reply_bytes();
-  if (proto.reply_dtype() != v1::DTYPE_UNSPECIFIED) {
-    ASSIGN_OR_RETURN(request.reply_dtype, DTypeFromNumber(proto.reply_dtype()));
-  }
   const auto decode_entry = [decode](v1::PushEntry& entry) {
     return DecodePushEntry(entry, decode);
   };
@@ -146,8 +139,6 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);
-  proto->set_max_reply_bytes(request.max_reply_bytes);
-  proto->set_reply_dtype(static_cast<v1::DType>(request.reply_dtype));
   for (const PushEntry& entry : request.entries) {
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -156,6 +147,24 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
     out->set_weight(entry.weight);
     EncodeContribution(entry, encode, out);
   }
+}
+
+absl::StatusOr<PushPullRequest> DecodePushPullRequest(
+    v1::PushPullRequest& proto, TensorDecoder decode) {
+  if (!proto.has_push()) return absl::InvalidArgumentError("push: missing");
+  ASSIGN_OR_RETURN(PushRequest push,
+                   DecodePushRequest(*proto.mutable_push(), decode));
+  PushPullRequest request = {std::move(push)};
+  request.max_reply_bytes = proto.max_reply_bytes();
+  ASSIGN_OR_RETURN(request.dtype, DecodeDTypeIfPresent(proto));
+  return request;
+}
+
+void EncodePushPullRequest(const PushPullRequest& request, TensorEncoder encode,
+                           v1::PushPullRequest* proto) {
+  proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_dtype(static_cast<v1::DType>(request.dtype));
+  EncodePushRequest(request, encode, proto->mutable_push());
 }
 
 absl::StatusOr<PullReply> DecodeValues(RepeatedPtrField<v1::Value>& protos,
@@ -243,13 +252,10 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
-  if (proto.dtype() != v1::DTYPE_UNSPECIFIED) {
-    ASSIGN_OR_RETURN(request.dtype, DTypeFromNumber(proto.dtype()));
-  }
+  ASSIGN_OR_RETURN(request.dtype, DecodeDTypeIfPresent(proto));
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
-    request.entries.push_back(
-        {entry.key(), entry.min_version(), entry.state()});
+    request.entries.push_back({entry.key(), entry.min_version()});
   }
   return request;
 }
@@ -265,7 +271,6 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_min_version(entry.min_version);
-    out->set_state(entry.state);
   }
 }
 
@@ -277,13 +282,12 @@ void ToProto(const PullReply& reply, v1::PullResponse* proto) {
   EncodeValues(reply, EncodeWithData, proto->mutable_values());
 }
 
-absl::StatusOr<PushRequest> FromProto(v1::PushPullRequest&& proto) {
-  if (!proto.has_push()) return absl::InvalidArgumentError("push: missing");
-  return FromProto(std::move(*proto.mutable_push()));
+absl::StatusOr<PushPullRequest> FromProto(v1::PushPullRequest&& proto) {
+  return DecodePushPullRequest(proto, DecodeWithData);
 }
 
-void ToProto(const PushRequest& request, v1::PushPullRequest* proto) {
-  ToProto(request, proto->mutable_push());
+void ToProto(const PushPullRequest& request, v1::PushPullRequest* proto) {
+  EncodePushPullRequest(request, EncodeWithData, proto);
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto) {
@@ -324,11 +328,13 @@ absl::StatusOr<ListRequest> FromProto(const v1::ListRequest& proto) {
   return ListRequest{.name_space = proto.namespace_(),
                      .prefix = proto.prefix(),
                      .page_size = proto.page_size(),
-                     .page_token = proto.page_token()};
+                     .page_token = proto.page_token(),
+                     .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const ListRequest& request, v1::ListRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
   proto->set_prefix(request.prefix);
   proto->set_page_size(request.page_size);
   proto->set_page_token(request.page_token);
@@ -353,13 +359,15 @@ void ToProto(const ListReply& reply, v1::ListResponse* proto) {
 absl::StatusOr<StatRequest> FromProto(const v1::StatRequest& proto) {
   return StatRequest{.name_space = proto.namespace_(),
                      .keys = DecodeStrings(proto.keys()),
-                     .with_digest = proto.with_digest()};
+                     .compute_digests = proto.compute_digests(),
+                     .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const StatRequest& request, v1::StatRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
   EncodeStrings(request.keys, proto->mutable_keys());
-  proto->set_with_digest(request.with_digest);
+  proto->set_compute_digests(request.compute_digests);
 }
 
 absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto) {

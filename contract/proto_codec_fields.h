@@ -49,6 +49,16 @@ void EncodeWithData(const Tensor& tensor, v1::Tensor* proto);
 absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto);
 void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto);
 
+// Translates the tensor of an entry or a value. Errors: those of `decode`;
+// InvalidArgument if there is none.
+template <typename Proto>
+absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
+  if (!proto.has_tensor()) {
+    return absl::InvalidArgumentError("tensor: missing");
+  }
+  return decode(*proto.mutable_tensor());
+}
+
 // Translate the contribution of a PushEntry or PushRowsEntry: its tensor and,
 // if it is encoded, the encoding.
 // Errors: those of `decode` · InvalidArgument (no tensor; ENCODING_MALFORMED;
@@ -68,6 +78,10 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
                                               TensorDecoder decode);
 void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
                        v1::PushRequest* proto);
+absl::StatusOr<PushPullRequest> DecodePushPullRequest(
+    v1::PushPullRequest& proto, TensorDecoder decode);
+void EncodePushPullRequest(const PushPullRequest& request, TensorEncoder encode,
+                           v1::PushPullRequest* proto);
 absl::StatusOr<PushRequest> DecodePushRowsRequest(v1::PushRowsRequest& proto,
                                                   TensorDecoder decode);
 void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
@@ -75,6 +89,10 @@ void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
 absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto);
 void EncodePullRowsRequest(const PullRequest& request,
                            v1::PullRowsRequest* proto);
+absl::StatusOr<SetStateRequest> DecodeSetStateRequest(
+    v1::SetStateRequest& proto, TensorDecoder decode);
+void EncodeSetStateRequest(const SetStateRequest& request, TensorEncoder encode,
+                           v1::SetStateRequest* proto);
 absl::StatusOr<PullReply> DecodeValues(
     google::protobuf::RepeatedPtrField<v1::Value>& protos,
     TensorDecoder decode);

@@ -54,7 +54,7 @@ absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {
   ASSIGN_OR_RETURN(reply.lease, DecodeDuration("lease", proto.lease()));
   reply.server_incarnation = proto.server_incarnation();
   reply.next_step = proto.next_step();
-  reply.was_lost = proto.was_lost();
+  reply.lost_before = proto.lost_before();
   return reply;
 }
 
@@ -64,18 +64,20 @@ void ToProto(const JoinReply& reply, v1::JoinResponse* proto) {
   EncodeDuration(reply.lease, proto->mutable_lease());
   proto->set_server_incarnation(reply.server_incarnation);
   proto->set_next_step(reply.next_step);
-  proto->set_was_lost(reply.was_lost);
+  proto->set_lost_before(reply.lost_before);
 }
 
 absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto) {
   KeepAliveRequest request;
   request.name_space = proto.namespace_();
+  request.namespace_uid = proto.namespace_uid();
   request.worker = DecodeWorkerOrNobody(proto);
   return request;
 }
 
 void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
   EncodeWorker(request.worker, proto->mutable_worker());
 }
 
@@ -98,17 +100,19 @@ absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto) {
   LeaveRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
   request.worker = DecodeWorkerOrNobody(proto);
-  request.is_lost = proto.is_lost();
+  request.lost = proto.lost();
   if (proto.has_step()) request.step = proto.step();
   return request;
 }
 
 void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
   EncodeWorker(request.worker, proto->mutable_worker());
   EncodeCallId(request.call_id, proto);
-  proto->set_is_lost(request.is_lost);
+  proto->set_lost(request.lost);
   if (request.step) proto->set_step(*request.step);
 }
 
@@ -134,21 +138,21 @@ absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {
   WorkerStatus status;
   status.name = proto.name();
   ASSIGN_OR_RETURN(status.worker, DecodeRequiredWorker(proto));
-  status.is_live = proto.is_live();
+  status.live = proto.live();
   status.step = proto.step();
   ASSIGN_OR_RETURN(status.lease_remaining,
                    DecodeDuration("lease_remaining", proto.lease_remaining()));
-  status.has_left = proto.has_left();
+  status.left = proto.left();
   return status;
 }
 
 void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto) {
   proto->set_name(status.name);
   EncodeWorker(status.worker, proto->mutable_worker());
-  proto->set_is_live(status.is_live);
+  proto->set_live(status.live);
   proto->set_step(status.step);
   EncodeDuration(status.lease_remaining, proto->mutable_lease_remaining());
-  proto->set_has_left(status.has_left);
+  proto->set_left(status.left);
 }
 
 }  // namespace tensorkv

@@ -424,12 +424,14 @@ void ToProto(const CreateNamespaceReply& reply,
 
 absl::StatusOr<DescribeNamespaceRequest> FromProto(
     const v1::DescribeNamespaceRequest& proto) {
-  return DescribeNamespaceRequest{.name_space = proto.namespace_()};
+  return DescribeNamespaceRequest{.name_space = proto.namespace_(),
+                                  .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const DescribeNamespaceRequest& request,
              v1::DescribeNamespaceRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
 }
 
 absl::StatusOr<NamespaceStatus> FromProto(

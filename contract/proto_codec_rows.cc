@@ -24,7 +24,7 @@ absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto,
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
-  entry.updates_all_rows = proto.update_all_rows();
+  entry.update_all_rows = proto.update_all_rows();
   if (entry.skip) {
     if (!proto.has_rows() && !proto.has_tensor() && !proto.has_encoding()) {
       return entry;
@@ -74,7 +74,7 @@ void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
     v1::PushRowsEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_skip(entry.skip);
-    out->set_update_all_rows(entry.updates_all_rows);
+    out->set_update_all_rows(entry.update_all_rows);
     if (entry.skip) continue;
     if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
     EncodeContribution(entry, encode, out);

@@ -65,7 +65,8 @@ absl::StatusOr<SetRuleRequest> FromProto(const v1::SetRuleRequest& proto) {
   return SetRuleRequest{.name_space = proto.namespace_(),
                         .key_pattern = proto.key_pattern(),
                         .rule = FromProto(proto.rule()),
-                        .call_id = DecodeCallId(proto)};
+                        .call_id = DecodeCallId(proto),
+                        .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
@@ -73,17 +74,20 @@ void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
   proto->set_key_pattern(request.key_pattern);
   ToProto(request.rule, proto->mutable_rule());
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
 }
 
 absl::StatusOr<UnsetRuleRequest> FromProto(const v1::UnsetRuleRequest& proto) {
   return UnsetRuleRequest{.name_space = proto.namespace_(),
                           .key_pattern = proto.key_pattern(),
-                          .call_id = DecodeCallId(proto)};
+                          .call_id = DecodeCallId(proto),
+                          .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
   proto->set_key_pattern(request.key_pattern);
 }
 
@@ -130,7 +134,8 @@ absl::StatusOr<SetHyperparametersRequest> FromProto(
       .name_space = proto.namespace_(),
       .key_pattern = proto.key_pattern(),
       .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
-      .call_id = DecodeCallId(proto)};
+      .call_id = DecodeCallId(proto),
+      .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const SetHyperparametersRequest& request,
@@ -140,6 +145,7 @@ void ToProto(const SetHyperparametersRequest& request,
   EncodeHyperparameters(request.hyperparameters,
                         proto->mutable_hyperparameters());
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
 }
 
 absl::StatusOr<RuleSpec> FromProto(

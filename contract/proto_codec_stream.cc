@@ -1,6 +1,5 @@
 #include <algorithm>
-#include <optional>
-#include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,8 +35,9 @@ void EncodeStripe(const Stripe& stripe, Proto* proto) {
   proto->mutable_stripe()->set_group(stripe.group);
 }
 
-absl::Status MissingRequest() {
-  return absl::InvalidArgumentError("request: missing");
+// For a manifest, or the request of a pull, without a call.
+absl::Status MissingCall() {
+  return absl::InvalidArgumentError("call: missing");
 }
 
 template <typename Request>
@@ -46,76 +46,135 @@ bool IsOfRows(const Request& request) {
                      [](const auto& entry) { return bool{entry.rows}; });
 }
 
+void EncodeCall(const InitRequest& init, v1::InitManifest* proto) {
+  EncodeInitRequest(init, EncodeWithoutData, proto->mutable_init());
+}
+void EncodeCall(const SetStateRequest& set_state, v1::InitManifest* proto) {
+  EncodeSetStateRequest(set_state, EncodeWithoutData,
+                        proto->mutable_set_state());
+}
+
+void EncodeCall(const PushRequest& push, v1::PushManifest* proto) {
+  if (IsOfRows(push)) {
+    return EncodePushRowsRequest(push, EncodeWithoutData,
+                                 proto->mutable_push_rows());
+  }
+  EncodePushRequest(push, EncodeWithoutData, proto->mutable_push());
+}
+void EncodeCall(const PushPullRequest& push_pull, v1::PushManifest* proto) {
+  EncodePushPullRequest(push_pull, EncodeWithoutData,
+                        proto->mutable_push_pull());
+}
+
+void EncodeCall(const PullRequest& pull, v1::PullStreamRequest* proto) {
+  if (IsOfRows(pull)) {
+    return EncodePullRowsRequest(pull, proto->mutable_pull_rows());
+  }
+  ToProto(pull, proto->mutable_pull());
+}
+void EncodeCall(const GetStateRequest& get_state,
+                v1::PullStreamRequest* proto) {
+  ToProto(get_state, proto->mutable_get_state());
+}
+
+// Encodes whichever call the variant has.
+template <typename Call, typename Proto>
+void EncodeAnyCall(const Call& call, Proto* proto) {
+  std::visit([proto](const auto& each) { EncodeCall(each, proto); }, call);
+}
+
 }  // namespace
 
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto) {
-  if (!proto.has_request()) return MissingRequest();
   InitManifest manifest;
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
-  ASSIGN_OR_RETURN(manifest.request, DecodeInitRequest(*proto.mutable_request(),
-                                                       DecodeWithoutData));
-  return manifest;
+  switch (proto.call_case()) {
+    case v1::InitManifest::kInit: {
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodeInitRequest(*proto.mutable_init(),
+                                         DecodeWithoutData));
+      return manifest;
+    }
+    case v1::InitManifest::kSetState: {
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodeSetStateRequest(*proto.mutable_set_state(),
+                                             DecodeWithoutData));
+      return manifest;
+    }
+    case v1::InitManifest::CALL_NOT_SET:
+      break;
+  }
+  return MissingCall();
 }
 
 void ToProto(const InitManifest& manifest, v1::InitManifest* proto) {
-  EncodeInitRequest(manifest.request, EncodeWithoutData,
-                    proto->mutable_request());
+  EncodeAnyCall(manifest.request, proto);
   EncodeStripe(manifest.stripe, proto);
 }
 
 absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto) {
   PushManifest manifest;
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
-  if (proto.has_rows_request()) {
-    ASSIGN_OR_RETURN(manifest.request,
-                     DecodePushRowsRequest(*proto.mutable_rows_request(),
-                                           DecodeWithoutData));
-  } else if (proto.has_request()) {
-    ASSIGN_OR_RETURN(
-        manifest.request,
-        DecodePushRequest(*proto.mutable_request(), DecodeWithoutData));
-  } else {
-    return MissingRequest();
+  switch (proto.call_case()) {
+    case v1::PushManifest::kPush: {
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodePushRequest(*proto.mutable_push(),
+                                         DecodeWithoutData));
+      return manifest;
+    }
+    case v1::PushManifest::kPushRows: {
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodePushRowsRequest(*proto.mutable_push_rows(),
+                                             DecodeWithoutData));
+      return manifest;
+    }
+    case v1::PushManifest::kPushPull: {
+      ASSIGN_OR_RETURN(manifest.request,
+                       DecodePushPullRequest(*proto.mutable_push_pull(),
+                                             DecodeWithoutData));
+      return manifest;
+    }
+    case v1::PushManifest::CALL_NOT_SET:
+      break;
   }
-  return manifest;
+  return MissingCall();
 }
 
 void ToProto(const PushManifest& manifest, v1::PushManifest* proto) {
-  if (IsOfRows(manifest.request)) {
-    EncodePushRowsRequest(manifest.request, EncodeWithoutData,
-                          proto->mutable_rows_request());
-  } else {
-    EncodePushRequest(manifest.request, EncodeWithoutData,
-                      proto->mutable_request());
-  }
+  EncodeAnyCall(manifest.request, proto);
   EncodeStripe(manifest.stripe, proto);
 }
 
 absl::StatusOr<PullStreamRequest> FromProto(v1::PullStreamRequest&& proto) {
   PullStreamRequest request;
-  if (proto.has_rows_request()) {
-    ASSIGN_OR_RETURN(request.request,
-                     DecodePullRowsRequest(*proto.mutable_rows_request()));
-  } else if (proto.has_request()) {
-    ASSIGN_OR_RETURN(request.request, FromProto(proto.request()));
-  } else {
-    return MissingRequest();
-  }
   ASSIGN_OR_RETURN(request.stripe, DecodeStripe(proto));
   request.max_part_bytes = proto.max_part_bytes();
-  request.takes_batches = proto.takes_batches();
-  return request;
+  request.allow_batches = proto.allow_batches();
+  switch (proto.call_case()) {
+    case v1::PullStreamRequest::kPull: {
+      ASSIGN_OR_RETURN(request.request, FromProto(proto.pull()));
+      return request;
+    }
+    case v1::PullStreamRequest::kPullRows: {
+      ASSIGN_OR_RETURN(request.request,
+                       DecodePullRowsRequest(*proto.mutable_pull_rows()));
+      return request;
+    }
+    case v1::PullStreamRequest::kGetState: {
+      ASSIGN_OR_RETURN(request.request, FromProto(proto.get_state()));
+      return request;
+    }
+    case v1::PullStreamRequest::CALL_NOT_SET:
+      break;
+  }
+  return MissingCall();
 }
 
 void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto) {
-  if (IsOfRows(request.request)) {
-    EncodePullRowsRequest(request.request, proto->mutable_rows_request());
-  } else {
-    ToProto(request.request, proto->mutable_request());
-  }
+  EncodeAnyCall(request.request, proto);
   EncodeStripe(request.stripe, proto);
   proto->set_max_part_bytes(request.max_part_bytes);
-  proto->set_takes_batches(request.takes_batches);
+  proto->set_allow_batches(request.allow_batches);
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto) {

@@ -3,8 +3,8 @@
 // the message of its name, a NameReply the NameResponse. Plain values: no
 // thread safety, no checks.
 //
-// Requests have these in common: an empty `name_space` is "default"; a
-// `namespace_uid` of 0 takes whatever namespace has that name.
+// Requests about a namespace have these in common: an empty `name_space` is
+// "default"; a `namespace_uid` of 0 takes whatever namespace has that name.
 
 #ifndef TENSORKV_CONTRACT_REQUESTS_H_
 #define TENSORKV_CONTRACT_REQUESTS_H_
@@ -15,5 +15,6 @@
 #include "contract/membership_requests.h"
 #include "contract/namespace_requests.h"
 #include "contract/server_requests.h"
+#include "contract/stream_requests.h"
 
 #endif  // TENSORKV_CONTRACT_REQUESTS_H_

@@ -93,10 +93,10 @@ struct ShortFields<InitEntry> {
     return ReadShortKey(fields, kInitEntryKey, &key);
   }
   void AddTo(std::vector<InitEntry>* entries, const Tensor& type) const {
-    entries->emplace_back(Text{key}, type, /*state=*/Text());
+    entries->emplace_back(Text{key}, type);
   }
   static void ExpectMembers(const InitEntry& entry) {
-    [[maybe_unused]] const auto& [key, tensor, state] = entry;
+    [[maybe_unused]] const auto& [key, tensor] = entry;
   }
   absl::string_view key;
 };
@@ -109,11 +109,11 @@ struct ShortFields<PushEntry> {
   void AddTo(std::vector<PushEntry>* entries, const Tensor& type) const {
     entries->emplace_back(Text{key}, /*skip=*/false, type,
                           /*encoding=*/nullptr, /*weight=*/0.0,
-                          /*rows=*/nullptr, /*updates_all_rows=*/false);
+                          /*rows=*/nullptr, /*update_all_rows=*/false);
   }
   static void ExpectMembers(const PushEntry& entry) {
     [[maybe_unused]] const auto& [key, skip, tensor, encoding, weight, rows,
-                                  updates_all_rows] = entry;
+                                  update_all_rows] = entry;
   }
   absl::string_view key;
 };

@@ -1,5 +1,5 @@
 // Which bytes of a call's payload one stream carries, and in which parts. The
-// rules are those of Stripe and Part in tensorkv/v1/data.proto.
+// rules are those of Stripe and Part in tensorkv/v1/stream.proto.
 //
 // The payload is the elements of all entries, one after another.
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 #include "tensorkv/v1/tensor.pb.h"
 
 namespace tensorkv::wire {
@@ -32,10 +33,13 @@ inline constexpr Tag kInitEntries =
     RunTag(v1::InitRequest::kEntriesFieldNumber);
 
 inline constexpr Tag kInitEntryKey = RunTag(v1::InitEntry::kKeyFieldNumber);
-inline constexpr Tag kInitEntryState = RunTag(v1::InitEntry::kStateFieldNumber);
 inline constexpr Tag kInitEntryTensor =
     RunTag(v1::InitEntry::kTensorFieldNumber);
 
+inline constexpr Tag kPushPullMaxReplyBytes =
+    NumberTag(v1::PushPullRequest::kMaxReplyBytesFieldNumber);
+inline constexpr Tag kPushPullDType =
+    NumberTag(v1::PushPullRequest::kDtypeFieldNumber);
 inline constexpr Tag kPushPullPush =
     RunTag(v1::PushPullRequest::kPushFieldNumber);
 
@@ -46,10 +50,6 @@ inline constexpr Tag kPushNamespaceUid =
     Fixed64Tag(v1::PushRequest::kNamespaceUidFieldNumber);
 inline constexpr Tag kPushWorker = RunTag(v1::PushRequest::kWorkerFieldNumber);
 inline constexpr Tag kPushStep = NumberTag(v1::PushRequest::kStepFieldNumber);
-inline constexpr Tag kPushMaxReplyBytes =
-    NumberTag(v1::PushRequest::kMaxReplyBytesFieldNumber);
-inline constexpr Tag kPushReplyDType =
-    NumberTag(v1::PushRequest::kReplyDtypeFieldNumber);
 inline constexpr Tag kPushEntries =
     RunTag(v1::PushRequest::kEntriesFieldNumber);
 
@@ -88,18 +88,18 @@ inline constexpr Tag kPullEntries =
 inline constexpr Tag kPullEntryKey = RunTag(v1::PullEntry::kKeyFieldNumber);
 inline constexpr Tag kPullEntryMinVersion =
     NumberTag(v1::PullEntry::kMinVersionFieldNumber);
-inline constexpr Tag kPullEntryState = RunTag(v1::PullEntry::kStateFieldNumber);
 
-inline constexpr Tag kPullStreamRequest =
-    RunTag(v1::PullStreamRequest::kRequestFieldNumber);
+inline constexpr Tag kPullStreamPull =
+    RunTag(v1::PullStreamRequest::kPullFieldNumber);
 inline constexpr Tag kPullStreamMaxPartBytes =
     NumberTag(v1::PullStreamRequest::kMaxPartBytesFieldNumber);
-inline constexpr Tag kPullStreamTakesBatches =
-    NumberTag(v1::PullStreamRequest::kTakesBatchesFieldNumber);
+inline constexpr Tag kPullStreamAllowBatches =
+    NumberTag(v1::PullStreamRequest::kAllowBatchesFieldNumber);
 
 inline constexpr Tag kReplyValues =
     RunTag(v1::PullResponse::kValuesFieldNumber);
 static_assert(kReplyValues == RunTag(v1::PushPullResponse::kValuesFieldNumber));
+static_assert(kReplyValues == RunTag(v1::GetStateResponse::kValuesFieldNumber));
 
 inline constexpr Tag kValueVersion = NumberTag(v1::Value::kVersionFieldNumber);
 inline constexpr Tag kValueNumContributions =

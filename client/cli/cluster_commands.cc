@@ -23,7 +23,7 @@ struct Holdings {
 // Asks the server itself what it has.
 absl::StatusOr<Holdings> Ask(const v1::ClusterServer& server,
                              Invocation& invocation) {
-  if (!server.is_live()) return absl::UnavailableError("it is not live");
+  if (!server.live()) return absl::UnavailableError("it is not live");
   ASSIGN_OR_RETURN(Client client, invocation.client_of(server.address()));
   ASSIGN_OR_RETURN(const ServerStatus status, client.DescribeServer());
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
@@ -54,7 +54,7 @@ absl::Status RunStatus(Invocation& invocation) {
     return absl::FailedPreconditionError("the server is in no cluster");
   }
   const auto message = MessageOf<v1::DescribeClusterResponse>(cluster);
-  std::vector<std::vector<std::string>> rows = {{"name", "address", "is_live",
+  std::vector<std::vector<std::string>> rows = {{"name", "address", "live",
                                                  "partitions", "to_restore",
                                                  "num_keys", "used_bytes"}};
   for (uint32_t i = 0; i < placement.servers.size(); ++i) {
@@ -64,7 +64,7 @@ absl::Status RunStatus(Invocation& invocation) {
     // One that does not answer shows as such.
     const absl::StatusOr<Holdings> holdings = Ask(server, invocation);
     rows.push_back({server.name(), server.address(),
-                    server.is_live() ? "true" : "false",
+                    server.live() ? "true" : "false",
                     absl::StrCat(num_partitions), absl::StrCat(num_to_restore),
                     holdings.ok() ? absl::StrCat(holdings->num_keys) : "?",
                     holdings.ok() ? ByteText(holdings->used_bytes) : "?"});

@@ -17,7 +17,7 @@ class App;
 
 namespace tensorkv {
 
-// Adds init, push, pull, pushpull.
+// Adds init, push, pull, pushpull, setstate, getstate.
 void AddValueCommands(CLI::App& app, Action& action);
 
 // Adds ls, stat, rm.

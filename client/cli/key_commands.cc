@@ -34,7 +34,7 @@ constexpr uint64_t kKeysOfPage = 1000;
 struct KeyFlags {
   std::string prefix;
   std::vector<std::string> keys;
-  bool with_digest = false;
+  bool compute_digests = false;
   bool allow_missing = false;
   uint64_t limit = 0;
 };
@@ -59,7 +59,7 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
 
 absl::Status RunStat(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
-                   invocation.client.Stat(flags.keys, flags.with_digest));
+                   invocation.client.Stat(flags.keys, flags.compute_digests));
   const auto stat = MessageOf<v1::StatResponse>(StatReply{statuses});
   for (const v1::KeyStatus& status : stat.keys()) invocation.Print(status);
   return absl::OkStatus();
@@ -98,7 +98,8 @@ void AddKeyCommands(CLI::App& app, Action& action) {
 
   CLI::App* stat = add("stat", "Print all metadata of keys", RunStat);
   stat->add_option("keys", flags->keys, "Keys")->required();
-  stat->add_flag("-d,--digest", flags->with_digest, "Also XXH3 of the values");
+  stat->add_flag("-d,--digest", flags->compute_digests,
+                 "Also XXH3 of the values");
 
   CLI::App* rm = add("rm", "Remove keys", RunRm);
   rm->add_option("keys", flags->keys, "Keys");

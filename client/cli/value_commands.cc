@@ -28,7 +28,7 @@ constexpr uint32_t kMaxTimes = 1'000'000;
 struct ValueCommandFlags {
   std::vector<std::string> keys;
   std::vector<int64_t> rows;
-  bool updates_all_rows = false;
+  bool update_all_rows = false;
   std::string prefix;
   ValueFlags value;
   OnExisting on_existing = OnExisting::kFail;
@@ -57,6 +57,14 @@ void AddValueFlags(CLI::App& command, ValueFlags& flags) {
                      "--dtype converts it");
 }
 
+absl::StatusOr<GetStateReply> GetStates(const std::vector<std::string>& keys,
+                                        const ValueCommandFlags& flags,
+                                        Invocation& invocation) {
+  std::vector<GetStateEntry> entries;
+  for (const std::string& key : keys) entries.push_back({key, flags.state});
+  return invocation.client.GetState(std::move(entries));
+}
+
 absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
                    ValueSource::Create(flags.value, invocation.in));
@@ -66,9 +74,29 @@ absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
   std::vector<InitEntry> entries;
   for (const std::string& key : flags.keys) {
     ASSIGN_OR_RETURN(Tensor tensor, source.Make(DType::kF32, {}));
-    entries.push_back({key, std::move(tensor), flags.state});
+    entries.push_back({key, std::move(tensor)});
   }
   return invocation.client.Init(std::move(entries), flags.on_existing);
+}
+
+// The states as they are set: what the flags leave out is as they are now.
+absl::Status RunSetState(const ValueCommandFlags& flags,
+                         Invocation& invocation) {
+  ASSIGN_OR_RETURN(const ValueSource source,
+                   ValueSource::Create(flags.value, invocation.in));
+  std::vector<Value> present(flags.keys.size());
+  if (!source.dtype().has_value() || !source.shape().has_value()) {
+    ASSIGN_OR_RETURN(GetStateReply reply,
+                     GetStates(flags.keys, flags, invocation));
+    present = std::move(reply.values);
+  }
+  std::vector<SetStateEntry> entries;
+  for (size_t i = 0; i < flags.keys.size(); ++i) {
+    const Tensor& state = present[i].tensor;
+    ASSIGN_OR_RETURN(Tensor tensor, source.Make(state.dtype(), state.shape()));
+    entries.push_back({flags.keys[i], flags.state, std::move(tensor)});
+  }
+  return invocation.client.SetState(std::move(entries));
 }
 
 absl::StatusOr<RefPtr<const RowIds>> MakeRowIds(
@@ -138,7 +166,7 @@ absl::StatusOr<PushReply> PushEntries(const ValueCommandFlags& flags,
   ASSIGN_OR_RETURN(const RefPtr<const RowIds> rows, MakeRowIds(flags));
   for (PushEntry& entry : entries) {
     entry.rows = rows;
-    entry.updates_all_rows = flags.updates_all_rows;
+    entry.update_all_rows = flags.update_all_rows;
   }
   return invocation.client.PushRows(std::move(entries), options);
 }
@@ -198,7 +226,7 @@ absl::StatusOr<PullReply> PullKeys(const std::vector<std::string>& keys,
   PullRequest request = {.wait_for_keys = flags.wait_for_keys,
                          .dtype = flags.pulled_dtype};
   for (const std::string& key : keys) {
-    request.entries.push_back({key, flags.min_version, flags.state});
+    request.entries.push_back({key, flags.min_version});
   }
   if (flags.rows.empty()) return invocation.client.Pull(std::move(request));
   ASSIGN_OR_RETURN(const RefPtr<const RowIds> rows, MakeRowIds(flags));
@@ -206,7 +234,10 @@ absl::StatusOr<PullReply> PullKeys(const std::vector<std::string>& keys,
   return invocation.client.PullRows({std::move(request)});
 }
 
-absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
+// Reads by `read(keys, flags, invocation)`, and prints or writes what it gives.
+template <typename Read>
+absl::Status RunRead(const ValueCommandFlags& flags, Invocation& invocation,
+                     Read read) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys,
                    KeysToUse(flags.keys, flags.prefix, invocation));
   if (!flags.npy_out.empty() && keys.size() != 1) {
@@ -214,12 +245,21 @@ absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
         absl::StrCat("--npy: expected one key, got ", keys.size()));
   }
   if (keys.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const PullReply reply, PullKeys(keys, flags, invocation));
+  ASSIGN_OR_RETURN(const PullReply reply, read(keys, flags, invocation));
   if (!flags.npy_out.empty()) {
     return WriteNpy(flags.npy_out, reply.values[0].tensor, invocation);
   }
   PrintValues(keys, reply.values, invocation);
   return absl::OkStatus();
+}
+
+absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
+  return RunRead(flags, invocation, PullKeys);
+}
+
+absl::Status RunGetState(const ValueCommandFlags& flags,
+                         Invocation& invocation) {
+  return RunRead(flags, invocation, GetStates);
 }
 
 absl::Status RunPushPull(const ValueCommandFlags& flags,
@@ -279,9 +319,6 @@ void AddInit(CLI::App& app, Action& action) {
   AddValueFlags(*init, init_flags->value);
   AddChoice(*init, "--on_existing", init_flags->on_existing,
             "What to do about keys that exist: fail, keep or replace");
-  init->add_option("--state", init_flags->state,
-                   "Set this state of keys that exist, as stat lists them, or "
-                   "update_count (--dtype=u64 --shape=[])");
 }
 
 void AddPush(CLI::App& app, Action& action) {
@@ -296,38 +333,58 @@ void AddPush(CLI::App& app, Action& action) {
               "Contribute to these rows alone, as 3,1,3: one row of the value "
               "for each")
           ->excludes(AddCompression(*push, *push_flags));
-  push->add_flag("--update_all_rows", push_flags->updates_all_rows,
+  push->add_flag("--update_all_rows", push_flags->update_all_rows,
                  "The other rows get zeros, instead of staying as they are")
       ->needs(rows);
+}
+
+void AddReadFlags(CLI::App& command, ValueCommandFlags& flags) {
+  command.add_option("keys", flags.keys, "Keys");
+  command.add_option("-p,--prefix", flags.prefix,
+                     "Instead of keys: all that begin like this");
+  command.add_option("--npy", flags.npy_out,
+                     "Write the value to this .npy file; - for the standard "
+                     "output");
+}
+
+void AddState(CLI::App& command, ValueCommandFlags& flags) {
+  command
+      .add_option("state", flags.state,
+                  "A state, as stat lists them, or update_count")
+      ->required();
+}
+
+void AddStateCommands(CLI::App& app, Action& action) {
+  auto [setstate, setstate_flags] =
+      AddCommand(app, action, "setstate",
+                 "Set a state of keys; dtype and shape default to the state's",
+                 RunSetState);
+  AddState(*setstate, *setstate_flags);
+  AddKeys(*setstate, *setstate_flags);
+  AddValueFlags(*setstate, setstate_flags->value);
+  auto [getstate, getstate_flags] = AddCommand(
+      app, action, "getstate", "Print a state of keys, as pull prints values",
+      RunGetState);
+  AddState(*getstate, *getstate_flags);
+  AddReadFlags(*getstate, *getstate_flags);
 }
 
 void AddPull(CLI::App& app, Action& action) {
   auto [pull, pull_flags] = AddCommand(
       app, action, "pull",
       "Print values; of long ones the ends, with --output=json all", RunPull);
-  pull->add_option("keys", pull_flags->keys, "Keys");
-  pull->add_option("-p,--prefix", pull_flags->prefix,
-                   "Instead of keys: all that begin like this");
+  AddReadFlags(*pull, *pull_flags);
   pull->add_option("--min_version", pull_flags->min_version,
                    "Wait until each key has reached this version")
       ->check(CLI::NonNegativeNumber);
   pull->add_flag("-w,--wait_for_keys", pull_flags->wait_for_keys,
                  "Wait for keys that do not exist yet");
-  CLI::Option* const state =
-      pull->add_option("--state", pull_flags->state,
-                       "Instead of values: this state, as stat lists them, or "
-                       "update_count");
   CLI::Option* const pulled_rows =
-      AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3")
-          ->excludes(state);
+      AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3");
   AddParsed(*pull, "--dtype", pull_flags->pulled_dtype, ParseDType,
             "Have the server convert floats, to no wider ones: to f16, bf16, "
             "f8e4m3fn, f8e5m2, f32 or f64")
-      ->excludes(state)
       ->excludes(pulled_rows);
-  pull->add_option("--npy", pull_flags->npy_out,
-                   "Write the value to this .npy file; - for the standard "
-                   "output");
 }
 
 void AddPushPull(CLI::App& app, Action& action) {
@@ -347,6 +404,7 @@ void AddValueCommands(CLI::App& app, Action& action) {
   AddPush(app, action);
   AddPull(app, action);
   AddPushPull(app, action);
+  AddStateCommands(app, action);
 }
 
 }  // namespace tensorkv

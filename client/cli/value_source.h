@@ -1,4 +1,4 @@
-// Where the tensors of init, push and pushpull come from.
+// Where the tensors of init, push, pushpull and setstate come from.
 
 #ifndef TENSORKV_CLIENT_CLI_VALUE_SOURCE_H_
 #define TENSORKV_CLIENT_CLI_VALUE_SOURCE_H_

@@ -71,8 +71,8 @@ inline void AddWorkers(const std::vector<WorkerStatus>& other,
                                ? there.worker.rank == worker.worker.rank
                                : there.name == worker.name;
       if (!is_same) continue;
-      worker.is_live = worker.is_live && there.is_live;
-      worker.has_left = worker.has_left || there.has_left;
+      worker.live = worker.live && there.live;
+      worker.left = worker.left || there.left;
       worker.step = std::max(worker.step, there.step);
       worker.lease_remaining =
           std::min(worker.lease_remaining, there.lease_remaining);

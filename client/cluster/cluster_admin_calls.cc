@@ -67,7 +67,7 @@ absl::StatusOr<ResizeClusterReply> ClusterConnection::Route(
   ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
   std::vector<ClusterServer> servers = placement->servers;
   absl::c_stable_partition(
-      servers, [](const ClusterServer& server) { return server.is_live; });
+      servers, [](const ClusterServer& server) { return server.live; });
   for (const ClusterServer& server : servers) {
     const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
         server.name, request, servers_.WithDeadline(kLongestResize, limit));

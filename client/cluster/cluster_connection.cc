@@ -210,6 +210,7 @@ absl::Status ClusterConnection::FixKind(const std::string& server,
                                         const CallLimit& limit,
                                         Request& request) {
   if constexpr (std::is_same_v<Request, InitRequest> ||
+                std::is_same_v<Request, SetStateRequest> ||
                 std::is_same_v<Request, DeleteRequest> ||
                 std::is_base_of_v<PushRequest, Request>) {
     auto kind = KindAt(server, request.name_space, limit);
@@ -251,6 +252,8 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
                    servers_.HomeFirst(request.name_space, limit));
   if constexpr (std::is_same_v<Request, InitRequest>) {
     return InitMirrored(home_first, request, at, at);
+  } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
+    return SetStateMirrored(home_first, request, at);
   } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
     return DeleteMirrored(home_first, request, at);
   } else {
@@ -356,8 +359,7 @@ absl::StatusOr<Request> ClusterConnection::Translated(Request request,
         request.namespace_uid,
         UidAt(server, request.name_space, request.namespace_uid, limit));
   }
-  if constexpr (std::is_base_of_v<PushRequest, Request> ||
-                std::is_base_of_v<PullRequest, Request>) {
+  if constexpr (requires { request.worker->epoch; }) {
     if (request.worker && request.worker->epoch != 0) {
       ASSIGN_OR_RETURN(const std::string home,
                        servers_.HomeOf(request.name_space, limit));
@@ -420,8 +422,10 @@ absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
+  ASSIGN_OR_RETURN(const ListRequest at_first,
+                   Translated(request, first, limit));
   if (IsMirrored(request.name_space, first, limit)) {
-    auto page = servers_.At(first, request, limit);
+    auto page = servers_.At(first, at_first, limit);
     // Only what is not mirrored is listed by a placement.
     const bool is_mirrored = page.ok() && page->placement_version == 0;
     if (is_mirrored || placement->version == 0) return page;
@@ -439,7 +443,7 @@ absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
       ASSIGN_OR_RETURN(const bool has_changed,
                        HasChanged(first, request.name_space,
                                   /*was_mirrored=*/false, limit));
-      if (has_changed) return servers_.At(first, request, limit);
+      if (has_changed) return servers_.At(first, at_first, limit);
     }
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
@@ -499,15 +503,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);
   };
-  std::vector<Request> requests(servers.size(), request);
-  if constexpr (requires { request.namespace_uid; }) {
-    // Once it is gone at the home, nobody tells what the others call it.
-    for (size_t i = 0; i < servers.size(); ++i) {
-      ASSIGN_OR_RETURN(
-          requests[i].namespace_uid,
-          UidAt(servers[i], request.name_space, request.namespace_uid, limit));
-    }
-  }
+  // Once a namespace is gone at the home, nobody tells what the others call it.
+  ASSIGN_OR_RETURN(const std::vector<Request> requests,
+                   RequestsFor(servers, request, limit));
   if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
     namespaces_.ForgetKind(request.name_space);
   }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/status_macros.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
@@ -58,14 +59,36 @@ class ClusterConnection final : public Connection {
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
+  // Returns the request for each of the servers: with the uid of the namespace
+  // and, of a call that a member must make, the worker as that server knows
+  // them. The first of the servers is then the namespace's home.
+  template <typename Request>
+  absl::StatusOr<std::vector<Request>> RequestsFor(
+      absl::Span<const std::string> servers, const Request& request,
+      const CallLimit& limit) {
+    std::vector<Request> requests(servers.size(), request);
+    if constexpr (requires { request.namespace_uid; }) {
+      for (size_t i = 0; i < servers.size(); ++i) {
+        ASSIGN_OR_RETURN(requests[i].namespace_uid,
+                         UidAt(servers[i], request.name_space,
+                               request.namespace_uid, limit));
+        if constexpr (requires { request.worker.epoch; }) {
+          requests[i].worker = WorkerAt(servers[i], servers.front(),
+                                        request.name_space, request.worker);
+        }
+      }
+    }
+    return requests;
+  }
   // Returns the answer of each of the servers. Errors: the one that
   // MostActionableError chooses.
   template <typename Request>
   absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
       const CallLimit& limit) {
-    return AllOf(servers_.AtEach(
-        servers, [&](const std::string&) { return request; }, limit));
+    ASSIGN_OR_RETURN(const std::vector<Request> requests,
+                     RequestsFor(servers, request, limit));
+    return AllOf(servers_.MakeEach(servers, requests, limit));
   }
   // Returns a request with the uid and the worker as `server` knows them. Asks
   // servers where they were not learnt.
@@ -136,8 +159,8 @@ class ClusterConnection final : public Connection {
   absl::StatusOr<KnownNamespaces::Kind> KindAt(const std::string& server,
                                                const std::string& name_space,
                                                const CallLimit& limit);
-  // Makes a call about keys of a mirrored namespace: an Init or a Delete at all
-  // servers, any other call at one.
+  // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
+  // Delete at all servers, any other call at one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
                                                 const CallLimit& limit);

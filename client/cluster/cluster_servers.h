@@ -104,6 +104,17 @@ class ClusterServers {
     });
     return replies;
   }
+  // Makes each of the requests at the server of its place, at the same time.
+  template <typename Request>
+  std::vector<absl::StatusOr<ReplyTo<Request>>> MakeEach(
+      absl::Span<const std::string> servers,
+      const std::vector<Request>& requests, const CallLimit& limit) {
+    std::vector<absl::StatusOr<ReplyTo<Request>>> replies(servers.size());
+    AtOnce(servers.size(), [&](size_t i) {
+      replies[i] = At(servers[i], requests[i], limit);
+    });
+    return replies;
+  }
   // Calls work(0) to work(count - 1) at the same time, as far as there are
   // threads, and otherwise in that order.
   void AtOnce(size_t count, absl::FunctionRef<void(size_t)> work);

@@ -45,7 +45,7 @@ absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
                                  total.next_step, other.next_step);
     incarnations[servers[i + 1]] = other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
-    total.was_lost |= other.was_lost;
+    total.lost_before |= other.lost_before;
   }
   total.server_incarnation =
       namespaces_.CompleteJoin(request.name_space, request.worker_name,
@@ -75,14 +75,8 @@ absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
     const KeepAliveRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
-  const auto request_for = [&](const std::string& server) {
-    KeepAliveRequest share = request;
-    share.worker =
-        WorkerAt(server, servers.front(), request.name_space, request.worker);
-    return share;
-  };
   ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
-                   AllOf(servers_.AtEach(servers, request_for, limit)));
+                   AskEach(servers, request, limit));
   KeepAliveReply total = replies.front();
   for (const KeepAliveReply& reply : replies) {
     total.lease_remaining =
@@ -97,25 +91,20 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
                                                     const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
-  std::optional<Step> step;
+  LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  if (!request.is_lost &&
+  if (!request.lost &&
       IsMirrored(request.name_space, servers.front(), limit)) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-    step = StepAtItsMirror(*placement, request,
-                           [&](const std::string& server, const auto& ask) {
-                             return servers_.At(server, ask, limit);
-                           });
+    leave.step = StepAtItsMirror(
+        *placement, request, [&](const std::string& server, const auto& ask) {
+          return servers_.At(server, ask, limit);
+        });
   }
-  const auto request_for = [&](const std::string& server) {
-    LeaveRequest share = request;
-    share.worker =
-        WorkerAt(server, servers.front(), request.name_space, request.worker);
-    share.step = step;
-    return share;
-  };
+  ASSIGN_OR_RETURN(const std::vector<LeaveRequest> requests,
+                   RequestsFor(servers, leave, limit));
   std::vector<absl::Status> outcomes =
-      StatusesOf(servers_.AtEach(servers, request_for, limit));
+      StatusesOf(servers_.MakeEach(servers, requests, limit));
   for (size_t i = 1; i < outcomes.size(); ++i) {
     // Whoever is no member there has left.
     if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
@@ -136,9 +125,10 @@ absl::StatusOr<BarrierReply> ClusterConnection::Route(
   for (int attempt = 0;; ++attempt) {
     const std::string& home =
         placement->servers[OwnerOf(*placement, request.name_space, "")].name;
-    BarrierRequest share = request;
-    share.worker = WorkerAt(home, home, request.name_space, request.worker);
-    const absl::StatusOr<BarrierReply> reply = servers_.At(home, share, limit);
+    ASSIGN_OR_RETURN(const std::vector<BarrierRequest> shares,
+                     RequestsFor({home}, request, limit));
+    const absl::StatusOr<BarrierReply> reply =
+        servers_.At(home, shares.front(), limit);
     // The home has moved.
     if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
       return reply;

@@ -44,7 +44,7 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
   }
   for (size_t i = 0; i < servers.size(); ++i) {
     const ClusterServer& server = servers[(reader + i) % servers.size()];
-    if (server.is_live) return server.name;
+    if (server.live) return server.name;
   }
   return servers[reader % servers.size()].name;
 }
@@ -79,7 +79,7 @@ inline absl::StatusOr<InitReply> InitMirrored(
     PullRequest values = {.name_space = request.name_space};
     values.namespace_uid = request.namespace_uid;
     for (const InitEntry& entry : request.entries) {
-      values.entries.push_back({.key = entry.key, .state = entry.state});
+      values.entries.push_back({.key = entry.key});
     }
     ASSIGN_OR_RETURN(PullReply pulled, pull(home_first.front(), values));
     if (pulled.values.size() != values.entries.size()) {
@@ -93,6 +93,17 @@ inline absl::StatusOr<InitReply> InitMirrored(
   }
   for (size_t i = 1; i < home_first.size(); ++i) {
     RETURN_IF_ERROR(init(home_first[i], elsewhere).status());
+  }
+  return reply;
+}
+
+// Sets states at the home, which decides whether it may be, and then elsewhere.
+inline absl::StatusOr<SetStateReply> SetStateMirrored(
+    const std::vector<std::string>& home_first, const SetStateRequest& request,
+    CallAt<SetStateRequest> set) {
+  ASSIGN_OR_RETURN(SetStateReply reply, set(home_first.front(), request));
+  for (size_t i = 1; i < home_first.size(); ++i) {
+    RETURN_IF_ERROR(set(home_first[i], request).status());
   }
   return reply;
 }

@@ -33,7 +33,7 @@ absl::Status Check(const ClusterPlacement& placement) {
 
 ClusterPlacement PlacementOfOne(const std::string& address) {
   ClusterPlacement placement;
-  placement.servers = {{.address = address, .is_live = true}};
+  placement.servers = {{.address = address, .live = true}};
   placement.owners = {0};
   return placement;
 }
@@ -142,7 +142,7 @@ std::vector<std::string> PlacementSource::Addresses() const {
   };
   if (const PlacementPtr known = Known()) {
     for (const ClusterServer& server : known->servers) {
-      if (server.is_live) add(server.address);
+      if (server.live) add(server.address);
     }
   }
   for (const std::string& address : addresses_) add(address);

@@ -48,16 +48,6 @@ inline const SplitLayout* FindLayout(const SplitLayouts& layouts,
   return found == layouts.end() ? nullptr : &found->second;
 }
 
-// Returns the dtype in which a Pull or a PushPull asks for values.
-template <typename Request>
-DType AskedDType(const Request& request) {
-  if constexpr (requires { request.reply_dtype; }) {
-    return request.reply_dtype;
-  } else {
-    return request.dtype;
-  }
-}
-
 // A call about keys, and the call about keys and slices that is made in its
 // place.
 template <typename Request>
@@ -87,10 +77,10 @@ class SplitCall {
 
   const Request& made() const { return made_; }
 
-  // Returns a destination for each entry of made(). Those of slices lie one
-  // behind the other in the memory of the whole tensor: the caller's where
-  // dtype and shape fit, else memory that is allocated here. Errors:
-  // ResourceExhausted.
+  // Returns a destination for each entry of made(), of a Pull or a PushPull.
+  // Those of slices lie one behind the other in the memory of the whole tensor:
+  // the caller's where dtype and shape fit, else memory that is allocated here.
+  // Errors: ResourceExhausted.
   absl::StatusOr<std::vector<Destination>> AllocateDestinations(
       absl::Span<const Destination> destinations) {
     std::vector<Destination> placed;
@@ -131,7 +121,7 @@ class SplitCall {
 
   absl::StatusOr<Tensor> MemoryOf(const SplitLayout& layout,
                                   const Destination& of_caller) const {
-    DType dtype = AskedDType(request_);
+    DType dtype = request_.dtype;
     if (dtype == DType::kUnknown) dtype = layout.dtype;
     const bool fits = of_caller.memory.data() != nullptr &&
                       of_caller.dtype == dtype &&

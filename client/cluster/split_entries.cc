@@ -18,6 +18,20 @@ absl::Status WrongShape(const SplitLayout& layout, const Tensor& tensor) {
       Description(layout.dtype, layout.shape), ", got ", tensor.Description()));
 }
 
+// Checks that a tensor has as many rows as the key. Errors: InvalidArgument.
+absl::Status CheckNumRows(const SplitLayout& layout, const Tensor& tensor) {
+  const Shape& shape = tensor.shape();
+  const bool fits =
+      shape.rank() > 0 && shape.dimensions().front() == layout.num_rows();
+  return fits ? absl::OkStatus() : WrongShape(layout, tensor);
+}
+
+// Returns the rows of one slice.
+Tensor SliceOf(const Tensor& tensor, const SplitLayout& layout,
+               uint32_t slice) {
+  return RowsOf(tensor, layout.FirstRow(slice), layout.FirstRow(slice + 1));
+}
+
 // Returns the places in `ids` of the rows that each slice has.
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlacesBySlice(
     const RowIds& ids, const SplitLayout& layout) {
@@ -84,9 +98,9 @@ absl::Status AppendRows(const PushEntry& entry, const SplitLayout& layout,
   }
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
     PushEntry slice = {.key = layout.NameOf(i), .weight = entry.weight};
-    slice.skip = places[i].empty() && !entry.updates_all_rows;
+    slice.skip = places[i].empty() && !entry.update_all_rows;
     if (!slice.skip) {
-      slice.updates_all_rows = entry.updates_all_rows;
+      slice.update_all_rows = entry.update_all_rows;
       ASSIGN_OR_RETURN(slice.rows,
                        IdsInSlice(ids, places[i], layout.FirstRow(i)));
       ASSIGN_OR_RETURN(slice.tensor, RowsAt(entry.tensor, places[i]));
@@ -163,20 +177,30 @@ absl::Status AppendSlices(const std::string&, const SplitLayout& layout,
 
 absl::Status AppendSlices(const InitEntry& entry, const SplitLayout& layout,
                           SplitEntry&, std::vector<InitEntry>& out) {
+  RETURN_IF_ERROR(CheckNumRows(layout, entry.tensor));
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    out.push_back({layout.NameOf(i), SliceOf(entry.tensor, layout, i)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendSlices(const SetStateEntry& entry, const SplitLayout& layout,
+                          SplitEntry&, std::vector<SetStateEntry>& out) {
   const Tensor& tensor = entry.tensor;
   // A state may be one number for all of the key.
-  const bool is_shared = !entry.state.empty() && tensor.shape().rank() == 0;
-  if (!is_shared &&
-      (tensor.shape().rank() == 0 ||
-       tensor.shape().dimensions().front() != layout.num_rows())) {
-    return WrongShape(layout, tensor);
-  }
+  const bool is_shared = tensor.shape().rank() == 0;
+  if (!is_shared) RETURN_IF_ERROR(CheckNumRows(layout, tensor));
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
-    out.push_back(
-        {layout.NameOf(i),
-         is_shared ? tensor
-                   : RowsOf(tensor, layout.FirstRow(i), layout.FirstRow(i + 1)),
-         entry.state});
+    out.push_back({layout.NameOf(i), entry.state,
+                   is_shared ? tensor : SliceOf(tensor, layout, i)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendSlices(const GetStateEntry& entry, const SplitLayout& layout,
+                          SplitEntry&, std::vector<GetStateEntry>& out) {
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    out.push_back({layout.NameOf(i), entry.state});
   }
   return absl::OkStatus();
 }
@@ -197,10 +221,7 @@ absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
     PushEntry slice = {
         .key = layout.NameOf(i), .skip = entry.skip, .weight = entry.weight};
-    if (!entry.skip) {
-      slice.tensor =
-          RowsOf(entry.tensor, layout.FirstRow(i), layout.FirstRow(i + 1));
-    }
+    if (!entry.skip) slice.tensor = SliceOf(entry.tensor, layout, i);
     out.push_back(std::move(slice));
   }
   return absl::OkStatus();

@@ -42,6 +42,10 @@ absl::Status AppendSlices(const std::string& key, const SplitLayout& layout,
                           SplitEntry& split, std::vector<std::string>& out);
 absl::Status AppendSlices(const InitEntry& entry, const SplitLayout& layout,
                           SplitEntry& split, std::vector<InitEntry>& out);
+absl::Status AppendSlices(const SetStateEntry& entry, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<SetStateEntry>& out);
+absl::Status AppendSlices(const GetStateEntry& entry, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<GetStateEntry>& out);
 absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
                           SplitEntry& split, std::vector<PushEntry>& out);
 absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,

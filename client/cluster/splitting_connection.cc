@@ -32,6 +32,7 @@ constexpr int kMostRepeats = 3;
 // Calls that change nothing, and may be made by other layouts after all.
 template <typename Request>
 inline constexpr bool kReads = std::is_base_of_v<PullRequest, Request> ||
+                               std::is_same_v<Request, GetStateRequest> ||
                                std::is_same_v<Request, StatRequest>;
 
 template <typename Request>
@@ -97,25 +98,6 @@ absl::Status AboutKeys(const absl::Status& status) {
   for (auto& [name, value] : info->metadata)
     value = std::string(WholeKeyOf(value));
   return WithInfo(std::move(result), *info);
-}
-
-// Returns whether a call brings values of whole keys, which can be received in
-// place.
-template <typename Request>
-bool BringsValues(const Request& request) {
-  if constexpr (std::is_same_v<Request, PullRequest>) {
-    return absl::c_all_of(request.entries, [](const PullEntry& entry) {
-      return entry.state.empty();
-    });
-  } else {
-    return std::is_same_v<Request, PushPullRequest>;
-  }
-}
-
-bool SetsStates(const InitRequest& request) {
-  return absl::c_any_of(request.entries, [](const InitEntry& entry) {
-    return !entry.state.empty();
-  });
 }
 
 absl::Status Exists(const InitEntry& entry, const SplitLayout& layout,
@@ -241,10 +223,9 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
   } else if constexpr (std::is_same_v<Request, UpdateNamespaceRequest>) {
     RETURN_IF_ERROR(CheckTakesGuard(request, limit));
     return inner_->Call(request, limit.OfShare());
+  } else if constexpr (std::is_same_v<Request, InitRequest>) {
+    return CreateKeys(request, placement, limit);
   } else {
-    if constexpr (std::is_same_v<Request, InitRequest>) {
-      if (!SetsStates(request)) return CreateKeys(request, placement, limit);
-    }
     return MakeOfKeys(request, placement, limit);
   }
 }
@@ -293,7 +274,8 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
 template <typename Request>
 absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
     const Request& request, SplitLayoutsPtr layouts, const Limit& limit) {
-  StatRequest stat = {.name_space = request.name_space};
+  StatRequest stat = {.name_space = request.name_space,
+                      .namespace_uid = request.namespace_uid};
   for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
   for (;;) {
     const absl::Status status =
@@ -336,11 +318,9 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeBy(
   std::vector<Destination> destinations;
   if constexpr (std::is_same_v<Request, PullRequest> ||
                 std::is_same_v<Request, PushPullRequest>) {
-    if (BringsValues(request)) {
-      ASSIGN_OR_RETURN(destinations,
-                       call.AllocateDestinations(options.destinations));
-      of_slices.destinations = destinations;
-    }
+    ASSIGN_OR_RETURN(destinations,
+                     call.AllocateDestinations(options.destinations));
+    of_slices.destinations = destinations;
   }
   ASSIGN_OR_RETURN(auto reply, inner_->Call(call.made(), of_slices));
   return call.Join(std::move(reply));
@@ -361,7 +341,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
       if (FindLayout(*layouts, entry.key) != nullptr) continue;
       keys_.SetKnownWhole(request.name_space, entry.key);
     }
-  } else if constexpr (std::is_same_v<Request, InitRequest>) {
+  } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
     return Refresh(request.name_space, limit);
   }
   return layouts;
@@ -532,7 +512,9 @@ absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
   if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return reply;
   StatReply found;
   for (const std::string& key : request.keys) {
-    const StatRequest one = {.name_space = request.name_space, .keys = {key}};
+    const StatRequest one = {.name_space = request.name_space,
+                             .keys = {key},
+                             .namespace_uid = request.namespace_uid};
     reply = MakeBy(layouts, one, limit.OfShare());
     if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
     RETURN_IF_ERROR(reply.status());
@@ -550,7 +532,8 @@ absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
                    Refresh(request.name_space, limit));
   const StatRequest split = {.name_space = request.name_space,
-                             .keys = KeysOnPage(*layouts, request, page)};
+                             .keys = KeysOnPage(*layouts, request, page),
+                             .namespace_uid = request.namespace_uid};
   if (split.keys.empty()) return page;
   ASSIGN_OR_RETURN(StatReply statuses, StatThoseWhole(*layouts, split, limit));
   absl::c_move(statuses.keys, std::back_inserter(page.keys));

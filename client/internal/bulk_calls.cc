@@ -19,6 +19,7 @@
 #include "contract/retry_delay.h"
 #include "contract/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -36,10 +37,14 @@ struct StreamOf<InitRequest> {
   using Manifest = InitManifest;
 };
 template <>
+struct StreamOf<SetStateRequest> : StreamOf<InitRequest> {};
+template <>
 struct StreamOf<PushRequest> {
   using Chunk = v1::PushChunk;
   using Manifest = PushManifest;
 };
+template <>
+struct StreamOf<PushPullRequest> : StreamOf<PushRequest> {};
 
 // Names an attempt as no other is named; never 0.
 uint64_t RandomGroup() {
@@ -75,10 +80,12 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
                              max_message_bytes);
 }
 
-bool HasRows(const PullRequest& request) {
-  return std::any_of(request.entries.begin(), request.entries.end(),
-                     [](const PullEntry& entry) { return bool{entry.rows}; });
+// Returns whether EncodePullStream takes the call.
+bool IsWrittenByHand(const PullRequest& request) {
+  return std::none_of(request.entries.begin(), request.entries.end(),
+                      [](const PullEntry& entry) { return bool{entry.rows}; });
 }
+bool IsWrittenByHand(const GetStateRequest&) { return false; }
 
 // Receives the only message of a reply.
 absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
@@ -124,7 +131,7 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
   const auto encode =
       [&](const PartRange& part) -> absl::StatusOr<EncodedMessage> {
     const auto& entry = request.entries[part.entry];
-    if constexpr (std::is_same_v<Request, PushRequest>) {
+    if constexpr (std::is_base_of_v<PushRequest, Request>) {
       const SendCast cast = CastOf(plan.casts, part.entry);
       if (cast.dtype != DType::kUnknown) {
         return CastPart(part, entry, cast, *buffers_);
@@ -132,9 +139,9 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
     }
     return EncodePart(part, entry.tensor);
   };
-  if constexpr (std::is_same_v<Request, PushRequest>) {
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (!plan.casts.empty()) {
-      PushRequest sent = request;
+      Request sent = request;
       RETURN_IF_ERROR(DescribeCasts(plan.casts, sent.entries));
       return UploadParts(sent, plan, encode, deadline, receive);
     }
@@ -183,9 +190,10 @@ absl::StatusOr<grpc::ByteBuffer> BulkCalls::UploadForOne(
   return reply;
 }
 
-absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
-                                          uint64_t expected_bytes,
-                                          const CallDeadline& deadline) {
+template <typename Request>
+absl::StatusOr<InitReply> BulkCalls::UploadByInit(
+    const Request& request, uint64_t expected_bytes,
+    const CallDeadline& deadline) {
   ASSIGN_OR_RETURN(
       grpc::ByteBuffer reply,
       UploadForOne(request, {Method::kInitStream, expected_bytes, {}},
@@ -193,6 +201,18 @@ absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
   v1::InitResponse response;
   RETURN_IF_ERROR(Parse(&reply, &response));
   return FromProto(response);
+}
+
+absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
+                                          uint64_t expected_bytes,
+                                          const CallDeadline& deadline) {
+  return UploadByInit(request, expected_bytes, deadline);
+}
+
+absl::StatusOr<SetStateReply> BulkCalls::Call(const SetStateRequest& request,
+                                              uint64_t expected_bytes,
+                                              const CallDeadline& deadline) {
+  return UploadByInit(request, expected_bytes, deadline);
 }
 
 absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
@@ -206,13 +226,13 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
   return DecodePushReply(&reply, request.entries.size());
 }
 
+template <typename Request>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
-    const PullRequest& request, uint32_t num_stripes,
-    bool takes_batches) const {
+    const Request& request, uint32_t num_stripes, bool allow_batches) const {
   const PullStreamRequest stream = {.request = request,
                                     .max_part_bytes = part_bytes_,
-                                    .takes_batches = takes_batches};
-  if (num_stripes == 1 && !HasRows(request)) {
+                                    .allow_batches = allow_batches};
+  if (num_stripes == 1 && IsWrittenByHand(request)) {
     const EncodedMessage message = EncodePullStream(stream, &*buffers_);
     RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes_));
     return std::vector<grpc::ByteBuffer>{ToByteBuffer(message)};
@@ -222,18 +242,19 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
   return EncodeForEachStripe(proto, &proto, num_stripes, max_message_bytes_);
 }
 
-absl::StatusOr<PullReply> BulkCalls::Call(
-    const PullRequest& request, uint64_t expected_bytes,
+template <typename Request>
+absl::StatusOr<PullReply> BulkCalls::Download(
+    const Request& request, uint64_t expected_bytes,
     const CallDeadline& deadline, absl::Span<const Destination> destinations) {
   StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
                    NumStripes(expected_bytes), deadline);
   // Only a manifest tells, before the first value is written, whether all of
   // them fit into their destinations.
-  const bool takes_batches = call.num_stripes() == 1 && destinations.empty();
+  const bool allow_batches = call.num_stripes() == 1 && destinations.empty();
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
-                   EncodePulls(request, call.num_stripes(), takes_batches));
+                   EncodePulls(request, call.num_stripes(), allow_batches));
   PulledValues values(request.entries.size(), *buffers_, destinations,
-                      takes_batches);
+                      allow_batches);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // An error shows at the next read.
     stream.Write(requests[stripe.index], /*is_last=*/true);
@@ -244,6 +265,18 @@ absl::StatusOr<PullReply> BulkCalls::Call(
 }
 
 absl::StatusOr<PullReply> BulkCalls::Call(
+    const PullRequest& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+  return Download(request, expected_bytes, deadline, destinations);
+}
+
+absl::StatusOr<GetStateReply> BulkCalls::Call(
+    const GetStateRequest& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+  return Download(request, expected_bytes, deadline, destinations);
+}
+
+absl::StatusOr<PullReply> BulkCalls::Call(
     const PushPullRequest& request, uint64_t expected_bytes,
     const CallDeadline& deadline, absl::Span<const Destination> destinations,
     absl::Span<const SendCast> casts) {
@@ -251,8 +284,8 @@ absl::StatusOr<PullReply> BulkCalls::Call(
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);
   };
-  const PushRequest& push = request;
-  RETURN_IF_ERROR(Upload(push, {Method::kPushPullStream, expected_bytes, casts},
+  RETURN_IF_ERROR(Upload(request,
+                         {Method::kPushPullStream, expected_bytes, casts},
                          deadline, receive));
   return values.Release();
 }

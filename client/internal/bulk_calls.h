@@ -53,12 +53,19 @@ class BulkCalls {
   absl::StatusOr<InitReply> Call(const InitRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline);
+  absl::StatusOr<SetStateReply> Call(const SetStateRequest& request,
+                                     uint64_t expected_bytes,
+                                     const CallDeadline& deadline);
   absl::StatusOr<PushReply> Call(const PushRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline,
                                  absl::Span<const SendCast> casts = {});
   absl::StatusOr<PullReply> Call(
       const PullRequest& request, uint64_t expected_bytes,
+      const CallDeadline& deadline,
+      absl::Span<const Destination> destinations = {});
+  absl::StatusOr<GetStateReply> Call(
+      const GetStateRequest& request, uint64_t expected_bytes,
       const CallDeadline& deadline,
       absl::Span<const Destination> destinations = {});
   absl::StatusOr<PullReply> Call(
@@ -81,10 +88,15 @@ class BulkCalls {
 
   // Returns how many stripes a call is worth that carries so many bytes.
   uint32_t NumStripes(uint64_t bytes) const;
-  // Returns the request of each stripe of a pull.
+  // Returns the request of each stripe of a PullStream.
+  template <typename Request>
   absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodePulls(
-      const PullRequest& request, uint32_t num_stripes,
-      bool takes_batches) const;
+      const Request& request, uint32_t num_stripes, bool allow_batches) const;
+  // Makes a call by a PullStream.
+  template <typename Request>
+  absl::StatusOr<PullReply> Download(
+      const Request& request, uint64_t expected_bytes,
+      const CallDeadline& deadline, absl::Span<const Destination> destinations);
   // Runs the call, and halves most_stripes_ if the server refuses some of its
   // streams.
   absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
@@ -97,6 +109,11 @@ class BulkCalls {
   absl::Status UploadParts(const Request& request, const UploadPlan& plan,
                            PartEncoder encode, const CallDeadline& deadline,
                            Receiver receive);
+  // Uploads by an InitStream.
+  template <typename Request>
+  absl::StatusOr<InitReply> UploadByInit(const Request& request,
+                                         uint64_t expected_bytes,
+                                         const CallDeadline& deadline);
   // Uploads for a reply of one message, which it returns.
   template <typename Request>
   absl::StatusOr<grpc::ByteBuffer> UploadForOne(const Request& request,

@@ -124,6 +124,7 @@ absl::string_view PrepositionOf(Method method) {
       return " to ";
     case Method::kPull:
     case Method::kPullRows:
+    case Method::kGetState:
       return " from ";
     case Method::kPushPull:
       return " with ";

@@ -51,14 +51,14 @@ absl::Status CheckDestinations(absl::Span<const Destination> destinations,
   return absl::OkStatus();
 }
 
-absl::Status CheckContributions(const PushRequest& request,
+absl::Status CheckContributions(const PushPullRequest& request,
                                 absl::Span<const Destination> destinations) {
   for (size_t i = 0; i < destinations.size(); ++i) {
     const PushEntry& entry = request.entries[i];
     // The ids of rows say how many are read; who skips brings no shape.
     if (!HasMemory(destinations[i]) || entry.skip || entry.rows) continue;
     const DType dtype = destinations[i].dtype;
-    DType expected = request.reply_dtype;
+    DType expected = request.dtype;
     if (expected == DType::kUnknown) {
       const bool both_float = IsFloat(entry.dtype()) && IsFloat(dtype);
       expected = both_float ? dtype : entry.dtype();

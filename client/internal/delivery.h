@@ -25,7 +25,7 @@ absl::Status CheckDestinations(absl::Span<const Destination> destinations,
 // its request tells: a key has the shape that is pushed to it, floats stay
 // floats, and other dtypes stay what they are. What a key of floats is stored
 // as, only the reply tells. Errors: InvalidArgument, which names the key.
-absl::Status CheckContributions(const PushRequest& request,
+absl::Status CheckContributions(const PushPullRequest& request,
                                 absl::Span<const Destination> destinations);
 
 // Gives the tensors of `values`, which have no memory, that of their

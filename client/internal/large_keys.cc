@@ -20,12 +20,18 @@ uint64_t FingerprintOfKey(const std::string& name_space, const std::string& key,
   return absl::HashOf(name_space, key, state);
 }
 
-// Rows of a key are as if they were another key: what their last pull brought
-// is what the next is expected to bring.
-uint64_t FingerprintOf(const std::string& name_space, const PullEntry& entry) {
-  const uint64_t fingerprint =
-      FingerprintOfKey(name_space, entry.key, entry.state);
-  return entry.rows ? absl::HashOf(fingerprint, true) : fingerprint;
+// Rows, and each state, of a key are as if they were another key: what their
+// last pull brought is what the next is expected to bring.
+template <typename Entry>
+uint64_t FingerprintOf(const std::string& name_space, const Entry& entry) {
+  if constexpr (requires { entry.state; }) {
+    return FingerprintOfKey(name_space, entry.key, entry.state);
+  } else if constexpr (requires { entry.min_version; }) {
+    const uint64_t fingerprint = FingerprintOfKey(name_space, entry.key);
+    return entry.rows ? absl::HashOf(fingerprint, true) : fingerprint;
+  } else {
+    return FingerprintOfKey(name_space, entry.key);
+  }
 }
 
 template <typename Entry>
@@ -65,17 +71,19 @@ bool LargeKeys::AreLarge(const Entries& entries) const {
          policy_.ShouldStream(total, entries.size());
 }
 
-void LargeKeys::Learn(const InitRequest& request) {
+template <typename Request>
+void LargeKeys::LearnStored(const Request& request) {
   if (knows_none() && !AreLarge(request.entries)) return;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
-  for (const InitEntry& entry : request.entries) {
-    keys.push_back(
-        {FingerprintOfKey(request.name_space, entry.key, entry.state),
-         static_cast<uint64_t>(entry.tensor.size_bytes())});
+  for (const auto& entry : request.entries) {
+    keys.push_back({FingerprintOf(request.name_space, entry),
+                    static_cast<uint64_t>(entry.tensor.size_bytes())});
   }
   LearnList(keys);
 }
+template void LargeKeys::LearnStored(const InitRequest& request);
+template void LargeKeys::LearnStored(const SetStateRequest& request);
 
 // A push does not change sizes, so that of small tensors has nothing to tell.
 void LargeKeys::Learn(const PushRequest& request) {
@@ -91,9 +99,9 @@ void LargeKeys::Learn(const PushRequest& request) {
   LearnList(keys);
 }
 
-void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
-                      uint64_t expected_bytes) {
-  LearnMean(reply);
+template <typename Request>
+void LargeKeys::LearnRead(const Request& request, const PullReply& reply,
+                          uint64_t expected_bytes) {
   if (expected_bytes == 0 && !AreLarge(reply.values)) return;
   if (reply.values.size() != request.entries.size()) return;
   std::vector<Key> keys;
@@ -105,6 +113,12 @@ void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
   }
   LearnList(keys);
 }
+template void LargeKeys::LearnRead(const PullRequest& request,
+                                   const PullReply& reply,
+                                   uint64_t expected_bytes);
+template void LargeKeys::LearnRead(const GetStateRequest& request,
+                                   const PullReply& reply,
+                                   uint64_t expected_bytes);
 
 void LargeKeys::LearnMean(const PullReply& reply) {
   const uint64_t num_values = reply.values.size();
@@ -114,15 +128,18 @@ void LargeKeys::LearnMean(const PullReply& reply) {
   mean_pulled_bytes_.store(total / num_values, std::memory_order_relaxed);
 }
 
-uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
+template <typename Request>
+uint64_t LargeKeys::BytesToRead(const Request& request) const {
   if (knows_none()) return 0;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
-  for (const PullEntry& entry : request.entries) {
+  for (const auto& entry : request.entries) {
     keys.push_back({FingerprintOf(request.name_space, entry)});
   }
   return KnownBytesOf(keys);
 }
+template uint64_t LargeKeys::BytesToRead(const PullRequest& request) const;
+template uint64_t LargeKeys::BytesToRead(const GetStateRequest& request) const;
 
 bool LargeKeys::BringsBackLittle(const PushRequest& request) const {
   uint64_t total = 0;

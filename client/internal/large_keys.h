@@ -31,15 +31,28 @@ class LargeKeys {
 
   // Remembers the sizes of what was stored, pushed or pulled. A reply that does
   // not have a value for each entry tells no sizes.
-  void Learn(const InitRequest& request);
+  void Learn(const InitRequest& request) { LearnStored(request); }
+  void Learn(const SetStateRequest& request) { LearnStored(request); }
   void Learn(const PushRequest& request);
   // `expected_bytes` is what ExpectedBytes has returned for the request.
   void Learn(const PullRequest& request, const PullReply& reply,
-             uint64_t expected_bytes);
+             uint64_t expected_bytes) {
+    LearnMean(reply);
+    LearnRead(request, reply, expected_bytes);
+  }
+  void Learn(const GetStateRequest& request, const GetStateReply& reply,
+             uint64_t expected_bytes) {
+    LearnRead(request, reply, expected_bytes);
+  }
 
-  // Returns how many bytes the values of these keys are known to have in all; a
-  // key that is not known counts 0.
-  uint64_t ExpectedBytes(const PullRequest& request) const;
+  // Return how many bytes the values, or states, of these keys are known to
+  // have in all; what is not known counts 0.
+  uint64_t ExpectedBytes(const PullRequest& request) const {
+    return BytesToRead(request);
+  }
+  uint64_t ExpectedBytes(const GetStateRequest& request) const {
+    return BytesToRead(request);
+  }
   // Returns how many bytes a pull brings if its values are as large as those of
   // the last list that was pulled, on average; 0 if none was. Does not read the
   // keys.
@@ -56,6 +69,14 @@ class LargeKeys {
     uint64_t bytes = 0;
   };
 
+  // Do what Learn and ExpectedBytes do, for what is stored and what is read.
+  template <typename Request>
+  void LearnStored(const Request& request);
+  template <typename Request>
+  void LearnRead(const Request& request, const PullReply& reply,
+                 uint64_t expected_bytes);
+  template <typename Request>
+  uint64_t BytesToRead(const Request& request) const;
   // Remembers the mean size of the values of a long list.
   void LearnMean(const PullReply& reply);
   // Sets the sizes of these keys, and of the list that they form.

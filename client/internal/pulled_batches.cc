@@ -11,7 +11,7 @@
 #include "contract/proto_codec.h"
 #include "contract/wire_tags.h"
 #include "grpcpp/support/proto_buffer_reader.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 

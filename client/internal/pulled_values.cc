@@ -13,7 +13,7 @@
 #include "contract/proto_codec.h"
 #include "contract/stream_codec.h"
 #include "grpcpp/support/proto_buffer_reader.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {

@@ -31,11 +31,11 @@ class PulledValues {
   // manifest and parts. REQUIRES then: one stripe, no destinations.
   PulledValues(size_t num_entries, BufferPool& buffers,
                absl::Span<const Destination> destinations = {},
-               bool takes_batches = false)
+               bool allow_batches = false)
       : num_entries_(num_entries),
         buffers_(buffers),
         given_(destinations),
-        takes_batches_(takes_batches) {}
+        allow_batches_(allow_batches) {}
 
   // Reads all messages of one stripe's stream.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
@@ -60,7 +60,7 @@ class PulledValues {
   const size_t num_entries_;
   BufferPool& buffers_;
   const absl::Span<const Destination> given_;
-  const bool takes_batches_;
+  const bool allow_batches_;
 
   Mutex mutex_;
   bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;

@@ -13,9 +13,11 @@ constexpr uint64_t kMinMeanPartBytes = 64 << 10;
 // shape of rank 8, numbers, tags and lengths. The request itself has less.
 constexpr uint64_t kMaxEntryOverheadBytes = 192;
 
-// Returns what ids of rows take, which are in the manifest of a stream.
-uint64_t BytesOfIds(const InitEntry&) { return 0; }
-uint64_t BytesOfIds(const PushEntry& entry) {
+// Returns what an entry may have of any length besides its key and elements:
+// ids of rows, which are in the manifest of a stream, and the name of a state.
+uint64_t BytesBesides(const InitEntry&) { return 0; }
+uint64_t BytesBesides(const SetStateEntry& entry) { return entry.state.size(); }
+uint64_t BytesBesides(const PushEntry& entry) {
   return entry.rows ? entry.rows->tensor().size_bytes() : 0;
 }
 
@@ -42,13 +44,17 @@ bool StreamPolicy::ShouldStreamRequest(const Request& request) const {
   for (const auto& entry : request.entries) {
     payload_bytes += entry.tensor.size_bytes();
     metadata_bytes +=
-        entry.key.size() + BytesOfIds(entry) + kMaxEntryOverheadBytes;
+        entry.key.size() + BytesBesides(entry) + kMaxEntryOverheadBytes;
   }
   return payload_bytes + metadata_bytes > max_message_bytes_ ||
          ShouldStream(payload_bytes, request.entries.size());
 }
 
 bool StreamPolicy::ShouldStream(const InitRequest& request) const {
+  return ShouldStreamRequest(request);
+}
+
+bool StreamPolicy::ShouldStream(const SetStateRequest& request) const {
   return ShouldStreamRequest(request);
 }
 

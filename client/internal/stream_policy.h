@@ -31,6 +31,7 @@ class StreamPolicy {
   // Return whether the request goes as a stream: for the size of its tensors,
   // or because it is too long for one message together with its keys.
   bool ShouldStream(const InitRequest& request) const;
+  bool ShouldStream(const SetStateRequest& request) const;
   bool ShouldStream(const PushRequest& request) const;
 
  private:

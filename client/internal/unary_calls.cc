@@ -52,19 +52,19 @@ template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
                                             size_t max_message_bytes) {
   auto message = MessageOf<typename MessagesOf<Request>::Request>(request);
-  if constexpr (std::is_same_v<Request, PullRowsRequest>) {
+  if constexpr (requires { request.max_reply_bytes; }) {
     message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
   }
   return Serialize(message, max_message_bytes);
 }
 
 // Requests with an entry per key have a writer of their own, but for those of
-// rows.
+// rows and states.
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
                                          size_t max_message_bytes,
                                          BufferPool& pool) {
-  if constexpr (kIsOfRows<Request>) {
+  if constexpr (kIsOfRows<Request> || kIsOfStates<Request>) {
     return Serialized(request, max_message_bytes);
   } else if constexpr (requires { request.entries; }) {
     const EncodedMessage message = Encode(request, max_message_bytes, &pool);

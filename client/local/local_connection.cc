@@ -77,6 +77,12 @@ auto Ask(Store& store, const PushRowsRequest& request, Context context) {
 auto Ask(Store& store, const PullRowsRequest& request, Context context) {
   return Await(store, &Store::Pull, request, context);
 }
+auto Ask(Store& store, const SetStateRequest& request, Context context) {
+  return Await(store, &Store::SetState, request, context);
+}
+auto Ask(Store& store, const GetStateRequest& request, Context context) {
+  return Await(store, &Store::GetState, request, context);
+}
 auto Ask(Store& store, const DeleteRequest& request, Context context) {
   return store.Delete(request, context);
 }
@@ -91,7 +97,7 @@ auto Ask(Store& store, const CreateNamespaceRequest& request, Context context) {
 }
 auto Ask(Store& store, const DescribeNamespaceRequest& request,
          Context context) {
-  return store.DescribeNamespace(request.name_space, context);
+  return store.DescribeNamespace(request, context);
 }
 // One page has all.
 absl::StatusOr<ListNamespacesReply> Ask(Store& store,

@@ -36,8 +36,8 @@ py::dict Describe(const GuardCounts& counts) {
 py::dict Describe(const WorkerStatus& worker) {
   return py::dict(
       "name"_a = worker.name, "rank"_a = worker.worker.rank,
-      "epoch"_a = worker.worker.epoch, "is_live"_a = worker.is_live,
-      "has_left"_a = worker.has_left, "step"_a = worker.step,
+      "epoch"_a = worker.worker.epoch, "live"_a = worker.live,
+      "left"_a = worker.left, "step"_a = worker.step,
       "lease_remaining"_a = absl::ToDoubleSeconds(worker.lease_remaining));
 }
 

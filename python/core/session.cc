@@ -100,6 +100,21 @@ absl::StatusOr<InitReply> Session::Init(std::vector<InitEntry> entries,
   return reply;
 }
 
+absl::StatusOr<SetStateReply> Session::SetState(
+    std::vector<SetStateEntry> entries, const CallBounds& bounds) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
+  SetStateReply reply;
+  RETURN_IF_ERROR(
+      Bounded(bounds).SetState(std::move(entries), &reply.versions));
+  return reply;
+}
+
+absl::StatusOr<GetStateReply> Session::GetState(
+    std::vector<GetStateEntry> entries, absl::Span<const Destination> into,
+    const CallBounds& bounds) {
+  return Own(Bounded(bounds).Into(into).GetState(std::move(entries)), into);
+}
+
 absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
                                         Step step, const CallBounds& bounds) {
   if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
@@ -133,9 +148,7 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request,
   const bool reads_latest =
       !request.wait_for_keys &&
       std::all_of(request.entries.begin(), request.entries.end(),
-                  [](const PullEntry& e) {
-                    return e.min_version == 0 && e.state.empty();
-                  });
+                  [](const PullEntry& e) { return e.min_version == 0; });
   // What waits for something else than rounds needs no recovery.
   if (worker_ == nullptr || !reads_latest) {
     return Own(Bounded(bounds).Into(into).Pull(std::move(request)), into);

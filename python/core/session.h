@@ -60,6 +60,12 @@ class Session {
   absl::StatusOr<InitReply> Init(std::vector<InitEntry> entries,
                                  OnExisting on_existing,
                                  const CallBounds& bounds);
+  // Sets states of keys, and returns the versions of the keys.
+  absl::StatusOr<SetStateReply> SetState(std::vector<SetStateEntry> entries,
+                                         const CallBounds& bounds);
+  absl::StatusOr<GetStateReply> GetState(std::vector<GetStateEntry> entries,
+                                         absl::Span<const Destination> into,
+                                         const CallBounds& bounds);
   // A worker's replies have no results: what is lost is pushed again.
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step,
                                  const CallBounds& bounds);

@@ -48,14 +48,13 @@ std::vector<PushEntry> PushEntriesOf(const std::vector<std::string>& keys,
 }
 
 PullRequest RequestOf(const std::vector<std::string>& keys, bool wait,
-                      Version min_version, const std::string& state,
-                      const std::string& dtype) {
+                      Version min_version, const std::string& dtype) {
   PullRequest request;
   if (!dtype.empty()) request.dtype = ValueOrThrow(ParseDType(dtype));
   request.wait_for_keys = wait;
   request.entries.reserve(keys.size());
   for (const std::string& key : keys) {
-    request.entries.push_back({key, min_version, state});
+    request.entries.push_back({key, min_version});
   }
   return request;
 }
@@ -214,18 +213,45 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
 }
 
 py::list Store::Init(const Keys& keys, const py::list& arrays,
-                     const std::string& on_existing, const std::string& state) {
+                     const std::string& on_existing) {
   CheckLengths(keys, arrays);
   const OnExisting existing = ByName<OnExisting>("on_existing", on_existing);
   const auto exports = std::make_shared<Exports>();
-  std::vector<InitEntry> entries = EntriesOf<InitEntry>(keys, arrays, exports);
-  for (InitEntry& entry : entries) entry.state = state;
   const InitReply reply =
-      Call([=, entries = std::move(entries)](Session& session,
-                                             const CallBounds& bounds) mutable {
+      Call([=, entries = EntriesOf<InitEntry>(keys, arrays, exports)](
+               Session& session, const CallBounds& bounds) mutable {
         return session.Init(std::move(entries), existing, bounds);
       });
   return py::cast(reply.versions);
+}
+
+py::list Store::SetState(const Keys& keys, const std::string& state,
+                         const py::list& arrays) {
+  CheckLengths(keys, arrays);
+  const auto exports = std::make_shared<Exports>();
+  std::vector<SetStateEntry> entries =
+      EntriesOf<SetStateEntry>(keys, arrays, exports);
+  for (SetStateEntry& entry : entries) entry.state = state;
+  const SetStateReply reply =
+      Call([=, entries = std::move(entries)](Session& session,
+                                             const CallBounds& bounds) mutable {
+        return session.SetState(std::move(entries), bounds);
+      });
+  return py::cast(reply.versions);
+}
+
+py::list Store::GetState(const Keys& keys, const std::string& state,
+                         const std::optional<py::list>& outs) {
+  std::vector<GetStateEntry> entries;
+  entries.reserve(keys.size());
+  for (const std::string& key : keys) entries.push_back({key, state});
+  return ArraysOf(
+      Receive(keys, outs, std::make_shared<Exports>(),
+              [entries = std::move(entries)](
+                  Session& session, absl::Span<const Destination> into,
+                  const CallBounds& bounds) mutable {
+                return session.GetState(std::move(entries), into, bounds);
+              }));
 }
 
 py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
@@ -273,11 +299,10 @@ py::list Store::PushPull(const Keys& keys, const py::list& arrays,
 std::vector<Value> Store::PullValues(const Keys& keys,
                                      const std::optional<py::list>& outs,
                                      bool wait, Version min_version,
-                                     const std::string& state,
                                      const std::string& dtype) {
   return Receive(
       keys, outs, std::make_shared<Exports>(),
-      [request = RequestOf(keys, wait, min_version, state, dtype)](
+      [request = RequestOf(keys, wait, min_version, dtype)](
           Session& session, absl::Span<const Destination> into,
           const CallBounds& bounds) mutable {
         return session.Pull(std::move(request), into, bounds);
@@ -286,15 +311,14 @@ std::vector<Value> Store::PullValues(const Keys& keys,
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
-                     bool wait, Version min_version, const std::string& state,
+                     bool wait, Version min_version,
                      const std::string& dtype) {
-  return ArraysOf(PullValues(keys, outs, wait, min_version, state, dtype));
+  return ArraysOf(PullValues(keys, outs, wait, min_version, dtype));
 }
 
 py::list Store::PullMemory(const Keys& keys, bool wait, Version min_version,
                            const std::string& dtype) {
-  return MemoryOf(PullValues(keys, std::nullopt, wait, min_version,
-                             /*state=*/"", dtype));
+  return MemoryOf(PullValues(keys, std::nullopt, wait, min_version, dtype));
 }
 
 py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
@@ -306,7 +330,7 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
   std::vector<PushEntry> entries = EntriesOf<PushEntry>(keys, arrays, exports);
   for (size_t i = 0; i < keys.size(); ++i) {
     entries[i].rows = RowIdsOf(row_ids[i], keys[i]);
-    entries[i].updates_all_rows = update_all_rows;
+    entries[i].update_all_rows = update_all_rows;
   }
   return VersionsOf(
       Call([=, entries = std::move(entries)](Session& session,

@@ -93,7 +93,11 @@ class Store {
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
   pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
-                      const std::string& on_existing, const std::string& state);
+                      const std::string& on_existing);
+  pybind11::list SetState(const Keys& keys, const std::string& state,
+                          const pybind11::list& arrays);
+  pybind11::list GetState(const Keys& keys, const std::string& state,
+                          const std::optional<pybind11::list>& outs);
   // `weights` has one for each key, or none.
   pybind11::list Push(const Keys& keys, const pybind11::list& arrays, Step step,
                       const Weights& weights);
@@ -102,8 +106,7 @@ class Store {
                           const Weights& weights);
   pybind11::list Pull(const Keys& keys,
                       const std::optional<pybind11::list>& outs, bool wait,
-                      Version min_version, const std::string& state,
-                      const std::string& dtype);
+                      Version min_version, const std::string& dtype);
   // Returns values with their versions and dtypes, for who makes no arrays of
   // them.
   pybind11::list PullMemory(const Keys& keys, bool wait, Version min_version,
@@ -111,7 +114,6 @@ class Store {
   std::vector<Value> PullValues(const Keys& keys,
                                 const std::optional<pybind11::list>& outs,
                                 bool wait, Version min_version,
-                                const std::string& state,
                                 const std::string& dtype);
   // Returns what was read, unless it went to `outs`.
   std::vector<Value> Receive(const Keys& keys,

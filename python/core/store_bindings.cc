@@ -64,6 +64,8 @@ void Store::RegisterValues(py::class_<Store>& store) {
       .def("pull_memory", &Store::PullMemory)
       .def("push_rows", &Store::PushRows)
       .def("pull_rows", &Store::PullRows)
+      .def("set_state", &Store::SetState)
+      .def("get_state", &Store::GetState)
       .def("set_compression", &Store::SetCompression);
 }
 
@@ -81,9 +83,9 @@ void Store::RegisterKeys(py::class_<Store>& store) {
                  [=](Client client) { return client.ListAll(prefix); }));
            })
       .def("stat",
-           [](Store& store, const Keys& keys, bool with_digest) {
+           [](Store& store, const Keys& keys, bool compute_digests) {
              return DescribeAll(store.Call([=](Client client) {
-               return client.Stat(keys, with_digest);
+               return client.Stat(keys, compute_digests);
              }));
            })
       .def("set_rule",

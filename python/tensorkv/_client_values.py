@@ -32,7 +32,6 @@ class ValueVerbs:
         key: str,
         value: Array,
         on_existing: OnExisting = "fail",
-        state: str = "",
         timeout: Optional[float] = None,
     ) -> int: ...
     @overload
@@ -41,7 +40,6 @@ class ValueVerbs:
         key: KeyList,
         value: Sequence[Array],
         on_existing: OnExisting = "fail",
-        state: str = "",
         timeout: Optional[float] = None,
     ) -> List[int]: ...
     def init(
@@ -49,7 +47,6 @@ class ValueVerbs:
         key: Keys,
         value: Any,
         on_existing: OnExisting = "fail",
-        state: str = "",
         timeout: Optional[float] = None,
     ) -> Any:
         """Creates keys with values.
@@ -58,7 +55,6 @@ class ValueVerbs:
           on_existing: "fail" raises AlreadyExistsError; "keep" keeps what is
             stored if dtype and shape are the same, else raises
             FailedPreconditionError; "replace" takes the new value.
-          state: sets that state of keys that exist instead, as `pull` names it.
           timeout: seconds, in place of the client's; so for all verbs.
 
         Returns:
@@ -68,7 +64,7 @@ class ValueVerbs:
         keys, values = as_list(key, value, "value")
         arrays = all_to_core(values)
         with within(timeout):
-            versions = self._store.init(keys, arrays, on_existing, state)
+            versions = self._store.init(keys, arrays, on_existing)
         return self._answer(key, versions)
 
     @overload
@@ -128,7 +124,6 @@ class ValueVerbs:
         out: None = None,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> NDArray: ...
@@ -139,7 +134,6 @@ class ValueVerbs:
         out: None = None,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> List[NDArray]: ...
@@ -150,7 +144,6 @@ class ValueVerbs:
         out: Out,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> Out: ...
@@ -160,7 +153,6 @@ class ValueVerbs:
         out: Any = None,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> Any:
@@ -174,11 +166,9 @@ class ValueVerbs:
           wait: for keys that do not exist yet.
           min_version: waits until each key has that version: one that `push`,
             `init` or `stat` told, and not a count of pushes.
-          state: reads that state of each key's rule instead of the value, one
-            of those that `stat` lists under "states", or "update_count".
           dtype: a float dtype, such as "float16" or "bf16", no wider than
             the stored one, that the server converts values of floats to before
-            it sends them, rounded to nearest even. Not for states.
+            it sends them, rounded to nearest even.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
@@ -187,9 +177,7 @@ class ValueVerbs:
         outs = core_outs(key, out)
         as_dtype = "" if dtype is None else name_of(dtype)
         with within(timeout):
-            pulled = self._store.pull(
-                keys, outs, wait, min_version, state, as_dtype
-            )
+            pulled = self._store.pull(keys, outs, wait, min_version, as_dtype)
         return self._answer(key, pulled) if out is None else out
 
     @overload
@@ -332,6 +320,86 @@ class ValueVerbs:
             pulled = self._store.pull_rows(keys, ids)
         return self._answer(key, pulled)
 
+    @overload
+    def set_state(
+        self,
+        key: str,
+        state: str,
+        value: Array,
+        timeout: Optional[float] = None,
+    ) -> int: ...
+    @overload
+    def set_state(
+        self,
+        key: KeyList,
+        state: str,
+        value: Sequence[Array],
+        timeout: Optional[float] = None,
+    ) -> List[int]: ...
+    def set_state(
+        self,
+        key: Keys,
+        state: str,
+        value: Any,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Sets a state of keys that exist, between two updates of each.
+
+        Args:
+          state: one of those that `stat` lists under "states", such as
+            "momentum", or "update_count".
+
+        Returns:
+          The version of the key, which stays, or a list of them.
+        """
+        keys, values = as_list(key, value, "value")
+        arrays = all_to_core(values)
+        with within(timeout):
+            versions = self._store.set_state(keys, state, arrays)
+        return self._answer(key, versions)
+
+    @overload
+    def get_state(
+        self,
+        key: str,
+        state: str,
+        out: None = None,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    def get_state(
+        self,
+        key: KeyList,
+        state: str,
+        out: None = None,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    def get_state(
+        self,
+        key: Keys,
+        state: str,
+        out: Out,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
+    def get_state(
+        self,
+        key: Keys,
+        state: str,
+        out: Any = None,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Reads a state of keys, as `set_state` names it.
+
+        The states of different keys are perhaps of different moments. `out`
+        and the result are as in `pull`.
+        """
+        keys = as_list(key, None, "")[0]
+        outs = core_outs(key, out)
+        with within(timeout):
+            states = self._store.get_state(keys, state, outs)
+        return self._answer(key, states) if out is None else out
+
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
         """Says how pushes of floats are encoded on their way to the server.
 
@@ -388,20 +456,20 @@ class ValueVerbs:
     def stat(
         self,
         key: str,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> KeyStatus: ...
     @overload
     def stat(
         self,
         key: KeyList,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> List[KeyStatus]: ...
     def stat(
         self,
         key: Keys,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> Any:
         """Of each key a dict, a tensorkv.KeyStatus.
@@ -411,7 +479,7 @@ class ValueVerbs:
         """
         keys = as_list(key, None, "")[0]
         with within(timeout):
-            statuses = self._store.stat(keys, with_digest)
+            statuses = self._store.stat(keys, compute_digests)
         return self._answer(key, statuses)
 
     def _pull_memory(

@@ -53,7 +53,7 @@ class KeyStatus(TypedDict):
     version: int
     value_bytes: int
     state_bytes: int
-    # The states of the rule, as `Client.pull` names them.
+    # The states of the rule, as `Client.get_state` names them.
     states: List[str]
     rule: str
     # Updates that the rule of this name has made.
@@ -70,11 +70,11 @@ class WorkerStatus(TypedDict):
     rank: int
     epoch: int
     # Whether its lease runs, and for how many seconds.
-    is_live: bool
+    live: bool
     lease_remaining: float
     # Whether it has left, done with its steps; who is neither that nor live was
     # lost.
-    has_left: bool
+    left: bool
     # The last that it has contributed to; 0 if there is none.
     step: int
 

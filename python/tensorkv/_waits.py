@@ -118,7 +118,7 @@ def whom(status: Dict[str, Any], rank: int, step: int) -> str:
 
 
 def _is_awaited(worker: Optional[Dict[str, Any]], step: int) -> bool:
-    if worker is None or not worker["is_live"]:
+    if worker is None or not worker["live"]:
         return True
     return step == 0 or worker["step"] < step
 
@@ -127,6 +127,6 @@ def _name(rank: int, worker: Optional[Dict[str, Any]]) -> str:
     if worker is None:
         return f"rank {rank}, which has not joined"
     at = f"at step {worker['step']}"
-    if not worker["is_live"]:
-        at = f"{'left' if worker.get('has_left') else 'lost'} {at}"
+    if not worker["live"]:
+        at = f"{'left' if worker.get('left') else 'lost'} {at}"
     return f"rank {rank} ({worker['name']}, {at})"

@@ -115,9 +115,10 @@ class Coroutines:
 
     Arguments, results and errors are those of the methods. Each call has one of
     the client's 64 threads, or of 32 others for those that wait for no other
-    call: `push` and `push_rows`, and a Client's `init`. Further calls wait for a thread, which goes first to the highest
-    `priority`, where the method takes one: so many calls that wait for others
-    must not wait for one that comes after them, unless that has other threads.
+    call: `push` and `push_rows`, and a Client's `init` and `set_state`. Further
+    calls wait for a thread, which goes first to the highest `priority`, where
+    the method takes one: so many calls that wait for others must not wait for
+    one that comes after them, unless that has other threads.
 
     A task that is cancelled does not wait any more. Its call is cancelled too,
     at the server as well, and nobody knows whether it was made: `out` may be

@@ -56,7 +56,6 @@ class ClientCoroutines(Coroutines):
         key: str,
         value: Array,
         on_existing: OnExisting = "fail",
-        state: str = "",
         timeout: Optional[float] = None,
     ) -> int: ...
     @overload
@@ -65,7 +64,6 @@ class ClientCoroutines(Coroutines):
         key: KeyList,
         value: Sequence[Array],
         on_existing: OnExisting = "fail",
-        state: str = "",
         timeout: Optional[float] = None,
     ) -> List[int]: ...
     @overload
@@ -93,7 +91,6 @@ class ClientCoroutines(Coroutines):
         out: None = None,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> NDArray: ...
@@ -104,7 +101,6 @@ class ClientCoroutines(Coroutines):
         out: None = None,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> List[NDArray]: ...
@@ -115,7 +111,6 @@ class ClientCoroutines(Coroutines):
         out: Out,
         wait: bool = False,
         min_version: int = 0,
-        state: str = "",
         dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> Out: ...
@@ -181,17 +176,57 @@ class ClientCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> List[NDArray]: ...
     @overload
+    async def set_state(
+        self,
+        key: str,
+        state: str,
+        value: Array,
+        timeout: Optional[float] = None,
+    ) -> int: ...
+    @overload
+    async def set_state(
+        self,
+        key: KeyList,
+        state: str,
+        value: Sequence[Array],
+        timeout: Optional[float] = None,
+    ) -> List[int]: ...
+    @overload
+    async def get_state(
+        self,
+        key: str,
+        state: str,
+        out: None = None,
+        timeout: Optional[float] = None,
+    ) -> NDArray: ...
+    @overload
+    async def get_state(
+        self,
+        key: KeyList,
+        state: str,
+        out: None = None,
+        timeout: Optional[float] = None,
+    ) -> List[NDArray]: ...
+    @overload
+    async def get_state(
+        self,
+        key: Keys,
+        state: str,
+        out: Out,
+        timeout: Optional[float] = None,
+    ) -> Out: ...
+    @overload
     async def stat(
         self,
         key: str,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> KeyStatus: ...
     @overload
     async def stat(
         self,
         key: KeyList,
-        with_digest: bool = False,
+        compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> List[KeyStatus]: ...
     async def set_rule(

@@ -75,7 +75,7 @@ class Client(ValueVerbs):
     """
 
     # Of its coroutines: others may wait for these, and these for none.
-    _WAIT_FOR_NONE = ("init", "push", "push_rows")
+    _WAIT_FOR_NONE = ("init", "push", "push_rows", "set_state")
 
     def __init__(
         self,

@@ -340,7 +340,7 @@ class DistKVStore(KVStore):
     def _joins_a_run(self) -> bool:
         """Whether there are others who have made steps since they joined."""
         return any(
-            each["is_live"] and each["step"] and each["rank"] != self.rank
+            each["live"] and each["step"] and each["rank"] != self.rank
             for each in self._client.describe_namespace()["workers"]
         )
 
@@ -444,7 +444,7 @@ def _silent(status: NamespaceStatus, lease: float) -> Dict[str, float]:
         f"rank {each['rank']} ({each['name']})": each["lease_remaining"]
         for each in status["workers"]
         # Leases are renewed three times while they run.
-        if each["is_live"] and each["lease_remaining"] < lease / 2
+        if each["live"] and each["lease_remaining"] < lease / 2
     }
 
 

@@ -404,7 +404,7 @@ class KVStore:
         for status in statuses:
             key = status["key"]
             for state in [*status["states"], "update_count"]:
-                tensors[f"{state}/{key}"] = self._client.pull(key, state=state)
+                tensors[f"{state}/{key}"] = self._client.get_state(key, state)
         save_file(fname, tensors)
 
     def load_optimizer_states(self, fname: str) -> None:
@@ -417,7 +417,7 @@ class KVStore:
         """
         for name, array in load_file(fname).items():
             state, _, key = name.partition("/")
-            self._client.init(key, array, state=state)
+            self._client.set_state(key, state, array)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when all workers have come to it."""

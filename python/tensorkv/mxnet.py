@@ -136,7 +136,7 @@ class TensorKV(KVStoreBase):
         client, optimizer = self._store.client, self._updater.optimizer
         keys = client.keys()
         if keys and optimizer is not None:
-            counts = map(int, client.pull(keys, state="update_count"))
+            counts = map(int, client.get_state(keys, "update_count"))
             optimizer._index_update_count.update(zip(keys, counts))
             optimizer.num_update = max(optimizer._index_update_count.values())
 

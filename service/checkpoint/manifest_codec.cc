@@ -144,23 +144,23 @@ void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
   proto->set_name(worker.name);
   proto->mutable_worker()->set_rank(worker.worker.rank);
   proto->mutable_worker()->set_epoch(worker.worker.epoch);
-  proto->set_has_left(worker.has_left);
+  proto->set_left(worker.has_left);
   proto->set_step(worker.step);
   proto->set_first_step(worker.first_step);
   proto->set_order(worker.order);
-  proto->set_has_told_step(worker.has_told_step);
-  proto->set_repeats_step(worker.repeats_step);
+  proto->set_step_told(worker.has_told_step);
+  proto->set_repeating(worker.repeats_step);
 }
 
 WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
   return {.name = proto.name(),
           .worker = {proto.worker().rank(), proto.worker().epoch()},
-          .has_left = proto.has_left(),
+          .has_left = proto.left(),
           .step = proto.step(),
           .first_step = proto.first_step(),
           .order = proto.order(),
-          .has_told_step = proto.has_told_step(),
-          .repeats_step = proto.repeats_step()};
+          .has_told_step = proto.step_told(),
+          .repeats_step = proto.repeating()};
 }
 
 void ContributionToProto(const Contributor& by, Step step,

@@ -182,13 +182,13 @@ void ClusterMember::LogLivenessChanges(
     const ClusterPlacement& before, const ClusterPlacement& placement) const {
   std::map<absl::string_view, bool> was_live;
   for (const ClusterServer& server : before.servers) {
-    was_live[server.name] = server.is_live;
+    was_live[server.name] = server.live;
   }
   for (const ClusterServer& server : placement.servers) {
     const auto found = was_live.find(server.name);
-    if (found == was_live.end() || found->second == server.is_live) continue;
+    if (found == was_live.end() || found->second == server.live) continue;
     listener_.log(absl::StrCat("cluster: ", server.name,
-                               server.is_live ? " is live" : " is not live"));
+                               server.live ? " is live" : " is not live"));
   }
 }
 

@@ -78,7 +78,7 @@ absl::StatusOr<ClusterServer> RegisteredAs(absl::string_view name,
   return ClusterServer{.name = proto.name(),
                        .address = proto.address(),
                        .weight = proto.weight(),
-                       .is_live = true};
+                       .live = true};
 }
 
 // Makes the servers of the placement what they are registered as now; those are
@@ -88,8 +88,8 @@ void TakeRegistered(const std::vector<ClusterServer>& registered,
   for (ClusterServer& server : placement.servers) {
     const auto found = std::ranges::lower_bound(registered, server.name, {},
                                                 &ClusterServer::name);
-    server.is_live = found != registered.end() && found->name == server.name;
-    if (server.is_live) server.address = found->address;
+    server.live = found != registered.end() && found->name == server.name;
+    if (server.live) server.address = found->address;
   }
 }
 

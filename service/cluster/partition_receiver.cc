@@ -233,7 +233,7 @@ absl::Status PartitionReceiver::TakeOwnership(
     const ClusterServer self = {.name = own_name,
                                 .address = options_.address,
                                 .weight = options_.weight,
-                                .is_live = true};
+                                .live = true};
     RETURN_IF_ERROR(
         records_
             .ReplacePlacement(WithOwner(reading.placement, self, partitions),

@@ -46,7 +46,7 @@ absl::StatusOr<bool> PartitionRestorer::RunOnce(const ClusterReading& reading) {
 absl::Status PartitionRestorer::Restore(const LostPartitions& own,
                                         uint32_t num_partitions) {
   if (!(own == restored_)) RETURN_IF_ERROR(Fill(own, num_partitions));
-  if (own.is_given_up || is_saved_) return absl::OkStatus();
+  if (own.given_up || is_saved_) return absl::OkStatus();
   RETURN_IF_ERROR(checkpoints_.save());
   is_saved_ = true;
   return absl::OkStatus();
@@ -59,7 +59,7 @@ absl::Status PartitionRestorer::Fill(const LostPartitions& own,
   const std::unique_ptr<Restoration> restoration =
       environment_.store->StartTakeover(
           {.num_partitions = num_partitions, .partitions = own.partitions});
-  if (own.is_given_up) {
+  if (own.given_up) {
     RETURN_IF_ERROR(restoration->Commit());
   } else {
     RETURN_IF_ERROR(checkpoints_.restore_last_of(own.server, *restoration));
@@ -69,7 +69,7 @@ absl::Status PartitionRestorer::Fill(const LostPartitions& own,
   is_saved_ = false;
   log_(absl::StrCat("cluster: ", own.partitions.size(), " partitions of ",
                     own.server,
-                    own.is_given_up ? " begin anew" : " are restored"));
+                    own.given_up ? " begin anew" : " are restored"));
   return absl::OkStatus();
 }
 

@@ -92,7 +92,7 @@ void PlacedStore::Pull(PullRequest request, CallContext context,
 }
 
 // The answer to a push is kept, but the values are elsewhere by now.
-void PlacedStore::PushPull(PushRequest request, CallContext context,
+void PlacedStore::PushPull(PushPullRequest request, CallContext context,
                            ReplyCallback<PullReply> done) {
   absl::Status status = CheckIsHere(request);
   const bool is_here = status.ok();
@@ -100,6 +100,20 @@ void PlacedStore::PushPull(PushRequest request, CallContext context,
   if (status.ok() && !is_here) status = HasMoved();
   if (!status.ok()) return std::move(done)(status);
   inner_.PushPull(std::move(request), std::move(context), std::move(done));
+}
+
+void PlacedStore::SetState(SetStateRequest request, CallContext context,
+                           ReplyCallback<SetStateReply> done) {
+  const absl::Status status = Check(request, context);
+  if (!status.ok()) return std::move(done)(status);
+  inner_.SetState(std::move(request), std::move(context), std::move(done));
+}
+
+void PlacedStore::GetState(GetStateRequest request, CallContext context,
+                           ReplyCallback<GetStateReply> done) {
+  const absl::Status status = CheckIsHere(request);
+  if (!status.ok()) return std::move(done)(status);
+  inner_.GetState(std::move(request), std::move(context), std::move(done));
 }
 
 absl::StatusOr<DeleteReply> PlacedStore::Delete(DeleteRequest request,
@@ -145,6 +159,12 @@ absl::Status PlacedStore::CheckPush(const PushRequest& request,
                                     const CallContext& context) {
   RETURN_IF_ERROR(Check(request, context));
   return staging_.CheckPush(request, context);
+}
+
+absl::Status PlacedStore::CheckSetState(const SetStateRequest& request,
+                                        const CallContext& context) {
+  RETURN_IF_ERROR(Check(request, context));
+  return staging_.CheckSetState(request, context);
 }
 
 }  // namespace tensorkv

@@ -49,8 +49,12 @@ class PlacedStore final : public TensorStore, public Staging {
             ReplyCallback<PullReply> done) override;
   // Errors: also FailedPrecondition (OUTCOME_UNKNOWN): the push was made here
   // before its keys moved, and the values to pull are at another server.
-  void PushPull(PushRequest request, CallContext context,
+  void PushPull(PushPullRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
+  void SetState(SetStateRequest request, CallContext context,
+                ReplyCallback<SetStateReply> done) override;
+  void GetState(GetStateRequest request, CallContext context,
+                ReplyCallback<GetStateReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context) override;
   // Returns the keys that this server owns. Errors: Unavailable
@@ -66,6 +70,8 @@ class PlacedStore final : public TensorStore, public Staging {
                          const CallContext& context) override;
   absl::Status CheckPush(const PushRequest& request,
                          const CallContext& context) override;
+  absl::Status CheckSetState(const SetStateRequest& request,
+                             const CallContext& context) override;
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context) override {

@@ -187,7 +187,7 @@ absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
     resized.placement = WithoutLost(request.lost, next);
   }
   for (LostPartitions& lost : resized.placement.lost) {
-    lost.is_given_up |=
+    lost.given_up |=
         request.give_up && absl::c_linear_search(request.lost, lost.server);
   }
   if (!(resized.placement == reading.placement)) {

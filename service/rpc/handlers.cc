@@ -190,7 +190,7 @@ void Handlers::ChooseThreads() {
   choose(Method::kUnsetMultipliers, Threads::kLong);
   choose(Method::kSetHyperparameters, Threads::kLong);
   handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
-      v1::StatRequest::kWithDigestFieldNumber;
+      v1::StatRequest::kComputeDigestsFieldNumber;
 }
 
 void Handlers::AddDataHandlers() {
@@ -200,6 +200,8 @@ void Handlers::AddDataHandlers() {
   Add(Method::kPushPull, &Handlers::PushPull);
   Add(Method::kPushRows, &Handlers::PushRows);
   Add(Method::kPullRows, &Handlers::PullRows);
+  Add(Method::kSetState, &Handlers::SetState);
+  Add(Method::kGetState, &Handlers::GetState);
   AddVerb(store_, &TensorStore::Delete);
   AddAnswer(Method::kList, -1, std::bind_front(&Handlers::List, this));
   AddVerb(store_, &TensorStore::Stat);
@@ -207,11 +209,7 @@ void Handlers::AddDataHandlers() {
 
 void Handlers::AddNamespaceHandlers() {
   AddVerb(namespaces_, &NamespaceAdmin::CreateNamespace);
-  AddAsk<DescribeNamespaceRequest>(
-      [this](const DescribeNamespaceRequest& request,
-             const CallContext& context) {
-        return namespaces_.DescribeNamespace(request.name_space, context);
-      });
+  AddVerb(namespaces_, &NamespaceAdmin::DescribeNamespace);
   AddAnswer(Method::kListNamespaces, -1,
             std::bind_front(&Handlers::ListNamespaces, this));
   AddVerb(namespaces_, &NamespaceAdmin::DeleteNamespace);
@@ -299,29 +297,53 @@ void Handlers::AnswerPush(absl::StatusOr<PushRequest> request,
 
 void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
-  AnswerPull(DecodePull(bytes, limits_), std::move(context),
+  AnswerPull(&TensorStore::Pull, DecodePull(bytes, limits_), std::move(context),
              std::move(respond));
 }
 
 void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
                         Responder respond) {
-  AnswerPull(Decode<v1::PullRowsRequest>(bytes, limits_), std::move(context),
+  absl::StatusOr<PullRequest> request =
+      Decode<v1::PullRowsRequest>(bytes, limits_);
+  AnswerPull(&TensorStore::Pull, std::move(request), std::move(context),
              std::move(respond));
 }
 
-void Handlers::AnswerPull(absl::StatusOr<PullRequest> request,
-                          CallContext context, Responder respond) {
+void Handlers::GetState(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  AnswerPull(&TensorStore::GetState,
+             Decode<v1::GetStateRequest>(bytes, limits_), std::move(context),
+             std::move(respond));
+}
+
+template <typename Request>
+void Handlers::AnswerPull(void (TensorStore::*verb)(Request, CallContext,
+                                                    ReplyCallback<PullReply>),
+                          absl::StatusOr<Request> request, CallContext context,
+                          Responder respond) {
   if (!request.ok()) return std::move(respond)(request.status());
   const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
   // More cannot be sent; whether all of it can is seen when it is encoded.
   context.max_reply_bytes = limits.max_message_bytes;
-  store_.Pull(*std::move(request), std::move(context),
-              Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
+  (store_.*verb)(*std::move(request), std::move(context),
+                 Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
+}
+
+void Handlers::SetState(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  absl::StatusOr<SetStateRequest> request =
+      Decode<v1::SetStateRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.SetState(
+      *std::move(request), std::move(context),
+      Encoded<SetStateReply>(limits_,
+                             Encode<v1::SetStateResponse, SetStateReply>,
+                             std::move(respond)));
 }
 
 void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
                         Responder respond) {
-  absl::StatusOr<PushRequest> request = decoder_.PushPull(bytes, context);
+  absl::StatusOr<PushPullRequest> request = decoder_.PushPull(bytes, context);
   if (!request.ok()) return std::move(respond)(request.status());
   const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
   // Else a push could be made whose reply cannot be sent.

@@ -121,10 +121,18 @@ class Handlers {
                 Responder respond);
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
                 Responder respond);
+  void SetState(grpc::ByteBuffer* bytes, CallContext context,
+                Responder respond);
+  void GetState(grpc::ByteBuffer* bytes, CallContext context,
+                Responder respond);
   void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void AnswerPush(absl::StatusOr<PushRequest> request, CallContext context,
                   Responder respond);
-  void AnswerPull(absl::StatusOr<PullRequest> request, CallContext context,
+  // Answers a Pull or a GetState by `verb` of the store.
+  template <typename Request>
+  void AnswerPull(void (TensorStore::*verb)(Request, CallContext,
+                                            ReplyCallback<PullReply>),
+                  absl::StatusOr<Request> request, CallContext context,
                   Responder respond);
   Answer List(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);

@@ -105,6 +105,7 @@ bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes) {
   if (!reader.status().ok()) return false;
   CodedInputStream input(&reader);
   size_t num_fields = 0;
+  size_t num_runs = 0;
   while (const uint32_t tag = input.ReadTag()) {
     if (++num_fields > max_fields) return true;
     int length = 0;
@@ -117,8 +118,8 @@ bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes) {
     if (!input.ReadVarintSizeAsInt(&length)) return false;
     const uint64_t end =
         static_cast<uint64_t>(input.CurrentPosition()) + length;
-    // A message that is all of it has its own fields counted instead.
-    if (num_fields == 1 && end == bytes.Length()) continue;
+    // The fields of the push of a PushPull are those that follow.
+    if (++num_runs == 1 && end == bytes.Length()) continue;
     if (!input.Skip(length)) return false;
   }
   return false;

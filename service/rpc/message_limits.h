@@ -32,8 +32,9 @@ absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
                             const MessageLimits& limits);
 
 // Returns whether an encoded message has more than `max_fields` fields at its
-// top level or, if its only field is a message, in that one. Skips what is in
-// the fields, so that the work of decoding is known ahead at little cost.
+// top level and, if it has nothing but numbers before a message that is its
+// end, in that one. Skips what is in the fields, so that the work of decoding
+// is known ahead at little cost.
 bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes);
 
 // Returns whether an encoded message sets the number or bool `field` to another

@@ -89,10 +89,11 @@ std::vector<Tensor*> TensorsOf(Request& request) {
   return tensors;
 }
 
-// Leaves those tensors in the received bytes that may stay there, whose
-// payloads become empty. Returns the others.
+// Leaves those tensors of a push in the received bytes that may stay there,
+// whose payloads become empty. Returns the others.
+template <typename Decoded>
 std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
-                                 DecodedPush& decoded) {
+                                 Decoded& decoded) {
   ReceivedBytes received(bytes);
   std::vector<Tensor*> others;
   for (size_t i = 0; i < decoded.payloads.size(); ++i) {
@@ -107,9 +108,10 @@ std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
   return others;
 }
 
-// Returns whether the message is worth keeping: but for a sixth it is elements
-// that may stay in it, which is what budgets count of it.
-bool IsWorthKeeping(uint64_t message_bytes, const DecodedPush& decoded) {
+// Returns whether the message of a push is worth keeping: but for a sixth it is
+// elements that may stay in it, which is what budgets count of it.
+template <typename Decoded>
+bool IsWorthKeeping(uint64_t message_bytes, const Decoded& decoded) {
   if (message_bytes < kMinBytesInPlace) return false;
   uint64_t bytes = 0;
   for (size_t i = 0; i < decoded.payloads.size(); ++i) {
@@ -139,7 +141,7 @@ absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
                                              const CallContext& context) const {
   bool is_in_place = false;
   std::vector<Tensor*> staged;
-  if constexpr (std::is_same_v<Decoded, DecodedPush>) {
+  if constexpr (std::is_base_of_v<PushRequest, decltype(decoded.request)>) {
     is_in_place = IsWorthKeeping(bytes->Length(), decoded) &&
                   staging_.ReadsInPlace(decoded.request.name_space);
     if (is_in_place) staged = ReadInPlace(*bytes, decoded);
@@ -180,7 +182,7 @@ absl::StatusOr<PushRequest> PayloadDecoder::Push(
   return Decode<v1::PushRequest, ReadPush>(bytes, context);
 }
 
-absl::StatusOr<PushRequest> PayloadDecoder::PushPull(
+absl::StatusOr<PushPullRequest> PayloadDecoder::PushPull(
     grpc::ByteBuffer* bytes, const CallContext& context) const {
   return Decode<v1::PushPullRequest, ReadPushPull>(bytes, context);
 }

@@ -31,8 +31,8 @@ class PayloadDecoder {
                                    const CallContext& context) const;
   absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,
                                    const CallContext& context) const;
-  absl::StatusOr<PushRequest> PushPull(grpc::ByteBuffer* bytes,
-                                       const CallContext& context) const;
+  absl::StatusOr<PushPullRequest> PushPull(grpc::ByteBuffer* bytes,
+                                           const CallContext& context) const;
 
  private:
   template <typename Message, auto Read>

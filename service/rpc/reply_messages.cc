@@ -11,6 +11,7 @@
 #include "contract/stream_codec.h"
 #include "service/rpc/message_codec.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -64,7 +65,7 @@ absl::Status ReplyMessages::AnswerPull(const PullReply& pull,
       form.max_part_bytes == 0 ? kDefaultPartBytes : form.max_part_bytes;
   part_bytes_ = std::min(std::max(wish, kMinPartBytes),
                          limits.max_message_bytes - kPartOverheadBytes);
-  if (form.takes_batches && form.stripe.count == 1 &&
+  if (form.allow_batches && form.stripe.count == 1 &&
       GoInBatches(pull.values, total, part_bytes_)) {
     payload_bytes_ = total;
     batched_ = pull.values;

@@ -22,12 +22,12 @@ namespace tensorkv {
 struct ReplyForm {
   Stripe stripe;
   uint64_t max_part_bytes = 0;  // 0 is the default
-  // StreamRequest::takes_batches.
-  bool takes_batches = false;
+  // StreamRequest::allow_batches.
+  bool allow_batches = false;
 };
 
 // Makes the messages that answer a stream one by one, as the transport takes
-// them: one response to an Init or a Push; to a pull a manifest and the parts
+// them: one response to what sets something; to a pull a manifest and the parts
 // of one stripe, whose elements are sent from where they are, or batches of
 // small values, each copied when it is due. Confined to one thread at a time.
 class ReplyMessages {

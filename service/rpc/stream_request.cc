@@ -2,31 +2,36 @@
 
 #include <openssl/sha.h>
 
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
 
-// Returns the bytes of a manifest, or of the request of a pull, but for its
-// stripe. They begin with the kind of the call: of another one, the same bytes
-// say something else.
-template <typename Proto>
-std::string BytesOfCall(const Proto& proto) {
-  if constexpr (requires { proto.rows_request(); }) {
-    if (proto.has_rows_request()) {
-      return absl::StrCat("rows", proto.rows_request().SerializeAsString());
-    }
-  }
-  return absl::StrCat("call", proto.request().SerializeAsString());
+// Returns the bytes of the call in a manifest, or in the request of a pull.
+// They begin with the kind of the call: of another one, the same bytes say
+// something else.
+std::string BytesOfCall(const google::protobuf::Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const google::protobuf::FieldDescriptor* const call =
+      reflection.GetOneofFieldDescriptor(
+          message, message.GetDescriptor()->FindOneofByName("call"));
+  if (call == nullptr) return "";
+  return absl::StrCat(
+      call->name(), ":",
+      reflection.GetMessage(message, call).SerializeAsString());
 }
 
 // Returns the digest of the call, or nothing for its only stripe. It is kept
@@ -40,6 +45,13 @@ std::string DigestOfCall(const Proto& proto) {
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
          reinterpret_cast<unsigned char*>(digest.data()));
   return digest;
+}
+
+// Returns whichever request the variant has.
+template <typename Call>
+StreamedRequest ToStreamedRequest(Call call) {
+  return std::visit(
+      [](auto& each) -> StreamedRequest { return std::move(each); }, call);
 }
 
 // Decodes a chunk whose first form is a manifest: of Init, Push, PushPull.
@@ -57,16 +69,16 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
   ASSIGN_OR_RETURN(auto manifest,
                    FromProto(std::move(*chunk.mutable_manifest())));
   stream.stripe = manifest.stripe;
-  stream.request = std::move(manifest.request);
+  stream.request = ToStreamedRequest(std::move(manifest.request));
   return stream;
 }
 
 StreamRequest ToStreamRequest(PullStreamRequest pull, std::string manifest) {
-  return {.request = std::move(pull.request),
+  return {.request = ToStreamedRequest(std::move(pull.request)),
           .stripe = pull.stripe,
           .manifest = std::move(manifest),
           .max_part_bytes = pull.max_part_bytes,
-          .takes_batches = pull.takes_batches};
+          .allow_batches = pull.allow_batches};
 }
 
 absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
@@ -85,16 +97,19 @@ absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
   return ToStreamRequest(std::move(pull), std::move(manifest));
 }
 
-absl::StatusOr<StreamRequest> DecodePushPull(const MessageLimits& limits,
-                                             grpc::ByteBuffer* bytes) {
+// A manifest in a PushStream or PushPullStream, as `method` says.
+absl::StatusOr<StreamRequest> DecodePush(Method method,
+                                         const MessageLimits& limits,
+                                         grpc::ByteBuffer* bytes) {
   ASSIGN_OR_RETURN(StreamRequest stream,
                    DecodeManifest<v1::PushChunk>(limits, bytes));
-  for (const PushEntry& entry : std::get<PushRequest>(stream.request).entries) {
-    if (!entry.rows) continue;
-    return absl::InvalidArgumentError(
-        "manifest of a PushPullStream: expected tensors, got rows");
-  }
-  return stream;
+  const bool is_push_pull =
+      std::holds_alternative<PushPullRequest>(stream.request);
+  if (is_push_pull == (method == Method::kPushPullStream)) return stream;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "manifest of a ", NameOf(method),
+      is_push_pull ? ": expected a push or push_rows, got a push_pull"
+                   : ": expected a push_pull, got a push or push_rows"));
 }
 
 }  // namespace
@@ -106,9 +121,8 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
     case Method::kInitStream:
       return DecodeManifest<v1::InitChunk>(limits, bytes);
     case Method::kPushStream:
-      return DecodeManifest<v1::PushChunk>(limits, bytes);
     case Method::kPushPullStream:
-      return DecodePushPull(limits, bytes);
+      return DecodePush(method, limits, bytes);
     case Method::kPullStream:
       return DecodePull(limits, bytes);
     default:

@@ -19,7 +19,9 @@ namespace tensorkv {
 
 // The call that a stream carries, or a stripe of it. Tensors have no data yet,
 // but ids of rows do.
-using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
+using StreamedRequest =
+    std::variant<InitRequest, SetStateRequest, PushRequest, PushPullRequest,
+                 PullRequest, GetStateRequest>;
 
 struct StreamRequest {
   StreamedRequest request;
@@ -31,13 +33,14 @@ struct StreamRequest {
   // to the server.
   uint64_t max_part_bytes = 0;
   // True if the client of a pull accepts values in batches.
-  bool takes_batches = false;
+  bool allow_batches = false;
 };
 
 // Decodes the first message of a stream of `method`, which it empties.
 // Errors: InvalidArgument (no such message; a part, where the manifest should
-// be; a stripe that is none or names no group; rows in a PushPull) · those of
-// FromProto · ResourceExhausted (over the limits). Pure function, thread-safe.
+// be; a stripe that is none or names no group; a PushPull in a PushStream, or
+// another call in a PushPullStream) · those of FromProto · ResourceExhausted
+// (over the limits). Pure function, thread-safe.
 absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,
                                                   grpc::ByteBuffer* bytes);

@@ -3,16 +3,18 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/any_call.h"
 #include "contract/reason.h"
 #include "contract/stream_codec.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "service/rpc/stream_request.h"
 #include "tensor/bool_elements.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -23,22 +25,30 @@ const std::string& NamespaceOf(const StreamedRequest& request) {
       request);
 }
 
-// Checks that the call would be taken, before any payload is read.
-absl::Status Check(Method method, const CallContext& context,
-                   const StreamDependencies& dependencies,
-                   const StreamedRequest& request) {
-  Staging& staging = *dependencies.staging;
-  if (const auto* init = std::get_if<InitRequest>(&request)) {
-    return staging.CheckInit(*init, context);
-  }
-  if (const auto* push = std::get_if<PushRequest>(&request)) {
-    if (method == Method::kPushPullStream) {
-      // The reply's manifest must go out once the push has been made.
-      RETURN_IF_ERROR(
-          BytesForValues(push->entries.size(), dependencies.limits).status());
-    }
-    return staging.CheckPush(*push, context);
-  }
+// Check that the call would be taken, before any payload is read.
+absl::Status Check(const InitRequest& init, const CallContext& context,
+                   const StreamDependencies& dependencies) {
+  return dependencies.staging->CheckInit(init, context);
+}
+absl::Status Check(const SetStateRequest& set_state, const CallContext& context,
+                   const StreamDependencies& dependencies) {
+  return dependencies.staging->CheckSetState(set_state, context);
+}
+absl::Status Check(const PushRequest& push, const CallContext& context,
+                   const StreamDependencies& dependencies) {
+  return dependencies.staging->CheckPush(push, context);
+}
+absl::Status Check(const PushPullRequest& push_pull, const CallContext& context,
+                   const StreamDependencies& dependencies) {
+  // The reply's manifest must go out once the push has been made.
+  RETURN_IF_ERROR(
+      BytesForValues(push_pull.entries.size(), dependencies.limits).status());
+  return dependencies.staging->CheckPush(push_pull, context);
+}
+// What a call about no tensors of its own asks for is checked when it is made.
+template <typename Request>
+absl::Status Check(const Request&, const CallContext&,
+                   const StreamDependencies&) {
   return absl::OkStatus();
 }
 
@@ -47,7 +57,8 @@ absl::Status Allocate(Staging& staging, const CallContext& context,
                       const StreamedRequest& request,
                       absl::Span<Tensor* const> tensors) {
   const std::string& name_space = NamespaceOf(request);
-  return std::holds_alternative<PullRequest>(request)
+  return std::holds_alternative<PullRequest>(request) ||
+                 std::holds_alternative<GetStateRequest>(request)
              ? staging.AllocateForPull(name_space, tensors, context)
              : staging.Allocate(name_space, tensors, context);
 }
@@ -77,46 +88,49 @@ absl::Status StageRowIds(Staging& staging, const CallContext& context,
   return absl::OkStatus();
 }
 
-// Hands on what the store answers as one of the replies.
-template <typename Reply>
-ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
-  return [done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
-    if (!reply.ok()) return std::move(done)(reply.status());
-    std::move(done)(StreamedReply(*std::move(reply)));
-  };
+// Returns the bound that the caller states; 0 is none: a stream has any size.
+template <typename Request>
+uint64_t MaxReplyBytes(const Request& request) {
+  if constexpr (requires { request.max_reply_bytes; }) {
+    if (request.max_reply_bytes > 0) return request.max_reply_bytes;
+  }
+  return UINT64_MAX;
 }
 
-// Returns the bound that the caller states; 0 is none: a stream has any size.
-uint64_t MaxReplyBytes(const StreamedRequest& request) {
-  return std::visit(
-      [](const auto& call) -> uint64_t {
-        if constexpr (requires { call.max_reply_bytes; }) {
-          if (call.max_reply_bytes > 0) return call.max_reply_bytes;
-        }
-        return UINT64_MAX;
+// The verbs of the store by their requests.
+template <typename Request>
+using Verb = void (TensorStore::*)(Request, CallContext,
+                                   ReplyCallback<ReplyTo<Request>>);
+template <typename Request>
+constexpr Verb<Request> kVerb = nullptr;
+template <>
+constexpr Verb<InitRequest> kVerb<InitRequest> = &TensorStore::Init;
+template <>
+constexpr Verb<SetStateRequest> kVerb<SetStateRequest> = &TensorStore::SetState;
+template <>
+constexpr Verb<PushRequest> kVerb<PushRequest> = &TensorStore::Push;
+template <>
+constexpr Verb<PushPullRequest> kVerb<PushPullRequest> = &TensorStore::PushPull;
+template <>
+constexpr Verb<PullRequest> kVerb<PullRequest> = &TensorStore::Pull;
+template <>
+constexpr Verb<GetStateRequest> kVerb<GetStateRequest> = &TensorStore::GetState;
+
+void Execute(TensorStore& store, Caller caller, StreamedRequest request,
+             CallContext context, ReplyCallback<StreamedReply> done) {
+  context.caller = std::move(caller);
+  std::visit(
+      [&]<typename Request>(Request& call) {
+        using Reply = ReplyTo<Request>;
+        context.max_reply_bytes = MaxReplyBytes(call);
+        (store.*kVerb<Request>)(
+            std::move(call), std::move(context),
+            [done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+              if (!reply.ok()) return std::move(done)(reply.status());
+              std::move(done)(StreamedReply(*std::move(reply)));
+            });
       },
       request);
-}
-
-void Execute(TensorStore& store, Method method, Caller caller,
-             StreamedRequest request, CallContext context,
-             ReplyCallback<StreamedReply> done) {
-  context.caller = std::move(caller);
-  context.max_reply_bytes = MaxReplyBytes(request);
-  switch (method) {
-    case Method::kInitStream:
-      return store.Init(std::get<InitRequest>(std::move(request)),
-                        std::move(context), As<InitReply>(std::move(done)));
-    case Method::kPushStream:
-      return store.Push(std::get<PushRequest>(std::move(request)),
-                        std::move(context), As<PushReply>(std::move(done)));
-    case Method::kPushPullStream:
-      return store.PushPull(std::get<PushRequest>(std::move(request)),
-                            std::move(context), As<PullReply>(std::move(done)));
-    default:
-      return store.Pull(std::get<PullRequest>(std::move(request)),
-                        std::move(context), As<PullReply>(std::move(done)));
-  }
 }
 
 }  // namespace
@@ -139,7 +153,7 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
                    DecodeStreamRequest(method_, dependencies_.limits, message));
   reply_form_ = {.stripe = stream.stripe,
                  .max_part_bytes = stream.max_part_bytes,
-                 .takes_batches = stream.takes_batches};
+                 .allow_batches = stream.allow_batches};
   const Stripe& stripe = reply_form_.stripe;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
@@ -154,7 +168,11 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
     const CallContext context = {.caller = caller_};
     StripedCall::AllocatedCall call;
     call.request = std::move(stream.request);
-    RETURN_IF_ERROR(Check(method_, context, dependencies_, call.request));
+    RETURN_IF_ERROR(std::visit(
+        [&](const auto& request) {
+          return Check(request, context, dependencies_);
+        },
+        call.request));
     if (share_ != nullptr) {
       ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
       RETURN_IF_ERROR(share_->Add(total + RowIdBytes(call.request)));
@@ -163,8 +181,8 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
     RETURN_IF_ERROR(
         Allocate(staging, context, call.request, TensorsOf(call.request)));
     RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
-    call.execute = std::bind_front(Execute, std::ref(*dependencies_.store),
-                                   method_, caller_);
+    call.execute =
+        std::bind_front(Execute, std::ref(*dependencies_.store), caller_);
     return call;
   };
   RETURN_IF_ERROR(

@@ -1,5 +1,4 @@
-// One stream of Init, Push, Pull or PushPull, without the transport that
-// carries it.
+// One stream that carries a call, or a stripe of it, without its transport.
 
 #ifndef TENSORKV_SERVICE_RPC_STREAM_SESSION_H_
 #define TENSORKV_SERVICE_RPC_STREAM_SESSION_H_
@@ -53,8 +52,8 @@ class StreamSession {
                 CallerQuotas::Share* share, Listener listener);
 
   // Receives the next message, which it empties. May block while it allocates
-  // memory for the call. Errors: those of Stripe in data.proto and of the verb.
-  // The stream must end with them.
+  // memory for the call. Errors: those of Stripe in stream.proto and of the
+  // verb. The stream must end with them.
   absl::Status Receive(grpc::ByteBuffer* message);
 
   // Calls `ready` when the next Receive may be called: now, or, while the

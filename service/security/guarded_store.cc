@@ -84,11 +84,25 @@ void GuardedTensorStore::Pull(PullRequest request, CallContext context,
               std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
 }
 
-void GuardedTensorStore::PushPull(PushRequest request, CallContext context,
+void GuardedTensorStore::PushPull(PushPullRequest request, CallContext context,
                                   ReplyCallback<PullReply> done) {
   GuardedWait(access_, Method::kPushPull, std::move(request),
               std::move(context), std::move(done),
               std::bind_front(&TensorStore::PushPull, &inner_));
+}
+
+void GuardedTensorStore::SetState(SetStateRequest request, CallContext context,
+                                  ReplyCallback<SetStateReply> done) {
+  GuardedWait(access_, Method::kSetState, std::move(request),
+              std::move(context), std::move(done),
+              std::bind_front(&TensorStore::SetState, &inner_));
+}
+
+void GuardedTensorStore::GetState(GetStateRequest request, CallContext context,
+                                  ReplyCallback<GetStateReply> done) {
+  GuardedWait(access_, Method::kGetState, std::move(request),
+              std::move(context), std::move(done),
+              std::bind_front(&TensorStore::GetState, &inner_));
 }
 
 absl::StatusOr<DeleteReply> GuardedTensorStore::Delete(
@@ -124,6 +138,13 @@ absl::Status GuardedStaging::CheckPush(const PushRequest& request,
   return inner_.CheckPush(request, context);
 }
 
+absl::Status GuardedStaging::CheckSetState(const SetStateRequest& request,
+                                           const CallContext& context) {
+  RETURN_IF_ERROR(
+      access_.Check(Method::kSetState, request.name_space, context.caller));
+  return inner_.CheckSetState(request, context);
+}
+
 absl::Status GuardedStaging::Allocate(absl::string_view name_space,
                                       absl::Span<Tensor* const> tensors,
                                       const CallContext& context) {
@@ -149,9 +170,10 @@ absl::StatusOr<CreateNamespaceReply> GuardedNamespaceAdmin::CreateNamespace(
 }
 
 absl::StatusOr<NamespaceStatus> GuardedNamespaceAdmin::DescribeNamespace(
-    absl::string_view name_space, const CallContext& context) {
-  return Guarded(access_, Method::kDescribeNamespace, name_space, context,
-                 [&] { return inner_.DescribeNamespace(name_space, context); });
+    const DescribeNamespaceRequest& request, const CallContext& context) {
+  return Guarded(access_, Method::kDescribeNamespace, request.name_space,
+                 context,
+                 [&] { return inner_.DescribeNamespace(request, context); });
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>>

@@ -27,8 +27,12 @@ class GuardedTensorStore final : public TensorStore {
             ReplyCallback<PushReply> done) override;
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done) override;
-  void PushPull(PushRequest request, CallContext context,
+  void PushPull(PushPullRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
+  void SetState(SetStateRequest request, CallContext context,
+                ReplyCallback<SetStateReply> done) override;
+  void GetState(GetStateRequest request, CallContext context,
+                ReplyCallback<GetStateReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context) override;
   absl::StatusOr<ListReply> List(const ListRequest& request,
@@ -51,6 +55,8 @@ class GuardedStaging final : public Staging {
                          const CallContext& context) override;
   absl::Status CheckPush(const PushRequest& request,
                          const CallContext& context) override;
+  absl::Status CheckSetState(const SetStateRequest& request,
+                             const CallContext& context) override;
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context) override;
@@ -75,7 +81,8 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
       const CreateNamespaceRequest& request,
       const CallContext& context) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      absl::string_view name_space, const CallContext& context) override;
+      const DescribeNamespaceRequest& request,
+      const CallContext& context) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) override;

@@ -97,7 +97,9 @@ class Hasher {
            rule.schedule.name, rule.schedule.arguments, rule.schedule.steps);
   }
 
-  void Add(const InitEntry& entry) {
+  void Add(const InitEntry& entry) { AddAll(entry.key, entry.tensor); }
+
+  void Add(const SetStateEntry& entry) {
     AddAll(entry.key, entry.state, entry.tensor);
   }
 
@@ -134,7 +136,7 @@ uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
     if (entry.encoding) hasher.Add(*entry.encoding);
     if (entry.weight != 0) hasher.Add(entry.weight);
     if (!entry.rows) continue;
-    hasher.AddAll(entry.updates_all_rows, entry.rows->tensor());
+    hasher.AddAll(entry.update_all_rows, entry.rows->tensor());
   }
   return hasher.digest();
 }
@@ -149,10 +151,14 @@ uint64_t Fingerprint(const PushRequest& request) {
   return FingerprintOfPush(Hasher('p'), request);
 }
 
-uint64_t PushPullFingerprint(const PushRequest& request) {
+uint64_t Fingerprint(const PushPullRequest& request) {
   Hasher hasher('q');
-  hasher.Add(request.reply_dtype);
+  hasher.Add(request.dtype);
   return FingerprintOfPush(hasher, request);
+}
+
+uint64_t Fingerprint(const SetStateRequest& request) {
+  return DigestOf('s', request.entries);
 }
 
 uint64_t Fingerprint(const DeleteRequest& request) {
@@ -165,7 +171,7 @@ uint64_t Fingerprint(const JoinRequest& request) {
 }
 
 uint64_t Fingerprint(const LeaveRequest& request) {
-  return DigestOf('e', request.worker, request.is_lost, request.step);
+  return DigestOf('e', request.worker, request.lost, request.step);
 }
 
 uint64_t Fingerprint(const BarrierRequest& request) {

@@ -17,8 +17,10 @@ namespace tensorkv {
 // they cost does not grow with these.
 uint64_t Fingerprint(const InitRequest& request);
 uint64_t Fingerprint(const PushRequest& request);
-// Returns the fingerprint that the request has as a PushPull.
-uint64_t PushPullFingerprint(const PushRequest& request);
+// A PushPull may be repeated with another max_reply_bytes, as that does not
+// change what it does.
+uint64_t Fingerprint(const PushPullRequest& request);
+uint64_t Fingerprint(const SetStateRequest& request);
 uint64_t Fingerprint(const DeleteRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);
 uint64_t Fingerprint(const CreateNamespaceRequest& request);

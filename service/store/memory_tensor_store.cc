@@ -133,11 +133,7 @@ absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
 template <typename Request>
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::FindFor(
     const Caller& caller, const Request& request) const {
-  uint64_t uid = 0;
-  if constexpr (requires { request.namespace_uid; }) {
-    uid = request.namespace_uid;
-  }
-  return OrRemembered(Find(request.name_space, uid), caller);
+  return OrRemembered(Find(request.name_space, request.namespace_uid), caller);
 }
 
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
@@ -192,17 +188,29 @@ void MemoryTensorStore::Push(PushRequest request, CallContext context,
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found =
-      Find(request.name_space, request.namespace_uid);
+  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
   if (!found.ok()) return std::move(done)(found.status());
   (*found)->Pull(std::move(request), WithinMaxWait(std::move(context)),
                  std::move(done));
 }
 
-void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
+void MemoryTensorStore::PushPull(PushPullRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
   FindAndMake(&PushPullOnce, std::move(request), std::move(context),
               std::move(done));
+}
+
+void MemoryTensorStore::SetState(SetStateRequest request, CallContext context,
+                                 ReplyCallback<SetStateReply> done) {
+  FindAndMake(&SetStateOnce, std::move(request), std::move(context),
+              std::move(done));
+}
+
+void MemoryTensorStore::GetState(GetStateRequest request, CallContext context,
+                                 ReplyCallback<GetStateReply> done) {
+  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
+  if (!found.ok()) return std::move(done)(found.status());
+  (*found)->GetState(std::move(request), context, std::move(done));
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
@@ -219,14 +227,14 @@ absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
 }
 
 absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
-                                                  const CallContext&) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+                                                  const CallContext& context) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
   return found->List(request);
 }
 
 absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
                                                   const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
   return found->Stat(request, context);
 }
 
@@ -240,6 +248,12 @@ absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
                                           const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
   return found->CheckPush(request, context.caller);
+}
+
+absl::Status MemoryTensorStore::CheckSetState(const SetStateRequest& request,
+                                              const CallContext& context) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
+  return found->CheckSetState(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
@@ -303,8 +317,8 @@ absl::StatusOr<uint64_t> MemoryTensorStore::Insert(
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
-    absl::string_view name_space, const CallContext&) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+    const DescribeNamespaceRequest& request, const CallContext& context) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
   return found->Describe();
 }
 

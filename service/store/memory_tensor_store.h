@@ -28,6 +28,7 @@
 #include "service/store/key_fence.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/memory_tensor_store_options.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/partition_moves.h"
 #include "service/store/recent_deletes.h"
@@ -37,31 +38,6 @@
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
-
-struct MemoryTensorStoreOptions {
-  // Bound on the bytes of the host's memory that all namespaces take together.
-  uint64_t budget_bytes = uint64_t{1} << 32;
-  // This bounds the device's memory, unless the device is the host.
-  uint64_t device_budget_bytes = 0;
-  // Bound on every wait, whatever the caller's deadline.
-  absl::Duration max_wait = absl::Minutes(5);
-  // Bounds on the leases of workers.
-  absl::Duration min_lease = absl::Milliseconds(100);
-  absl::Duration max_lease = absl::Hours(1);
-  // The epoch of the first worker. A server that starts again begins with
-  // another, so that workers of its former life are fenced off.
-  uint64_t first_epoch = 1;
-  // Bound on the entries of one call.
-  uint32_t max_entries = 100000;
-  uint32_t max_namespaces = 1024;
-  // Hears what happens, and outlives the store; may be null.
-  StoreObserver* observer = nullptr;
-  // Makes sums of mirrored namespaces with other servers, and outlives the
-  // store; null: the store has none of them.
-  RoundExchange* exchange = nullptr;
-  // Runs what takes long; null: threads of the store's own.
-  std::shared_ptr<TaskRunner> pool = nullptr;
-};
 
 // A store in the memory of this process and its device. Has the namespace
 // "default" (async, assign) from the start. Thread-safe.
@@ -85,8 +61,12 @@ class MemoryTensorStore final : public TensorStore,
             ReplyCallback<PushReply> done) override;
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done) override;
-  void PushPull(PushRequest request, CallContext context,
+  void PushPull(PushPullRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
+  void SetState(SetStateRequest request, CallContext context,
+                ReplyCallback<SetStateReply> done) override;
+  void GetState(GetStateRequest request, CallContext context,
+                ReplyCallback<GetStateReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context = {}) override;
   absl::StatusOr<ListReply> List(const ListRequest& request,
@@ -98,6 +78,8 @@ class MemoryTensorStore final : public TensorStore,
                          const CallContext& context = {}) override;
   absl::Status CheckPush(const PushRequest& request,
                          const CallContext& context = {}) override;
+  absl::Status CheckSetState(const SetStateRequest& request,
+                             const CallContext& context = {}) override;
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context = {}) override;
@@ -107,7 +89,8 @@ class MemoryTensorStore final : public TensorStore,
       const CreateNamespaceRequest& request,
       const CallContext& context = {}) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      absl::string_view name_space, const CallContext& context = {}) override;
+      const DescribeNamespaceRequest& request,
+      const CallContext& context = {}) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;

@@ -68,7 +68,7 @@ void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
 // came between would pull beside it.
 struct PushPullCall {
   const std::shared_ptr<Namespace> name_space;
-  PushRequest request;
+  PushPullRequest request;
   // Up to which the values are to have the worker's steps.
   const Step step;
   // Its entries are taken from the request when the push is in.
@@ -100,7 +100,7 @@ void PushAndPull(std::shared_ptr<PushPullCall> call) {
   context.timeout = call->time_left.Get();
   PushPullCall& its = *call;
   its.name_space->Push(
-      std::move(its.request), context, &its.pull.entries,
+      std::move(its.request), context, &its.pull,
       [call = std::move(call)](absl::StatusOr<PushReply> pushed) mutable {
         if (call->attempt) {
           KeepIfMade(*call->attempt, pushed);
@@ -115,7 +115,7 @@ void PullAgain(std::shared_ptr<PushPullCall> call) {
   const CallAnswer& answer = *call->attempt->answer();
   if (!answer.ok()) return End(*call, answer.status());
   for (PushEntry& entry : call->request.entries) {
-    call->pull.entries.push_back({std::move(entry.key), 0});
+    call->pull.entries.push_back({std::move(entry.key)});
   }
   PullOf(std::move(call));
 }
@@ -136,6 +136,15 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
            [](Namespace& in, auto... call) { in.Push(std::move(call)...); });
 }
 
+void SetStateOnce(const std::shared_ptr<Namespace>& name_space,
+                  SetStateRequest request, CallContext context,
+                  ReplyCallback<SetStateReply> done) {
+  MakeOnce(
+      name_space, std::move(request), std::move(context), std::move(done),
+      sizeof(Version),
+      [](Namespace& in, auto... call) { in.SetState(std::move(call)...); });
+}
+
 void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done) {
@@ -145,7 +154,7 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
 }
 
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
-                  PushRequest request, CallContext context,
+                  PushPullRequest request, CallContext context,
                   ReplyCallback<PullReply> done) {
   const Step step = request.step == 0 ? UINT64_MAX : request.step;
   const RemainingTime time_left(name_space->alarms(), context.timeout);
@@ -153,13 +162,13 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
       name_space, std::move(request), step, PullRequest(), time_left,
       std::move(context), std::move(done), std::nullopt});
   call->pull.worker = call->request.worker;
-  call->pull.dtype = call->request.reply_dtype;
+  call->pull.dtype = call->request.dtype;
   if (!call->request.call_id) {
     const absl::Status& refusal = call->context.caller.unless_remembered;
     return refusal.ok() ? PushAndPull(call) : End(*call, refusal);
   }
   const CallIdentity identity = {
-      *call->request.call_id, PushPullFingerprint(call->request),
+      *call->request.call_id, Fingerprint(call->request),
       call->request.entries.size() * sizeof(PushResult),
       BytesOfEntries(call->request), /*is_push=*/true};
   name_space->calls().Enter(

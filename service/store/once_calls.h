@@ -42,8 +42,11 @@ void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
 void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
               CallContext context, ReplyCallback<PushReply> done);
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
-                  PushRequest request, CallContext context,
+                  PushPullRequest request, CallContext context,
                   ReplyCallback<PullReply> done);
+void SetStateOnce(const std::shared_ptr<Namespace>& name_space,
+                  SetStateRequest request, CallContext context,
+                  ReplyCallback<SetStateReply> done);
 
 void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,

@@ -30,6 +30,8 @@ class Staging {
                                  const CallContext& context) = 0;
   virtual absl::Status CheckPush(const PushRequest& request,
                                  const CallContext& context) = 0;
+  virtual absl::Status CheckSetState(const SetStateRequest& request,
+                                     const CallContext& context) = 0;
 
   // Gives every tensor uninitialised host memory, which the namespace's budget
   // counts for as long as it lives, and a call made with these tensors does

@@ -48,8 +48,8 @@ struct CallContext {
   // How long the call may wait, from now. The store's own bound counts if it is
   // shorter.
   absl::Duration timeout = absl::InfiniteDuration();
-  // A Pull whose values are larger is refused before anything is copied for it,
-  // a PushPull before it has any effect.
+  // A Pull or GetState whose values are larger is refused before anything is
+  // copied for it, a PushPull before it has any effect.
   uint64_t max_reply_bytes = UINT64_MAX;
   // May be null: the call cannot be cancelled.
   std::shared_ptr<Cancellation> cancellation;
@@ -85,8 +85,12 @@ class TensorStore {
                     ReplyCallback<PullReply> done) = 0;
   // Pushes, then pulls the same keys. If the wait for the values fails, the
   // push has taken effect all the same.
-  virtual void PushPull(PushRequest request, CallContext context,
+  virtual void PushPull(PushPullRequest request, CallContext context,
                         ReplyCallback<PullReply> done) = 0;
+  virtual void SetState(SetStateRequest request, CallContext context,
+                        ReplyCallback<SetStateReply> done) = 0;
+  virtual void GetState(GetStateRequest request, CallContext context,
+                        ReplyCallback<GetStateReply> done) = 0;
   virtual absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                              const CallContext& context) = 0;
   virtual absl::StatusOr<ListReply> List(const ListRequest& request,
@@ -105,7 +109,7 @@ class NamespaceAdmin {
   virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
       const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      absl::string_view name_space, const CallContext& context) = 0;
+      const DescribeNamespaceRequest& request, const CallContext& context) = 0;
   // Returns the namespaces with names after `after` that `shows` names, in
   // order of their names, at most `max_namespaces` of them, without their
   // workers.

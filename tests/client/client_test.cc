@@ -52,6 +52,29 @@ TEST_F(ClientTest, InitNamesNamespaceKeyAndPolicy) {
   EXPECT_EQ(script_.last<InitRequest>().entries[0].key, "w");
 }
 
+TEST_F(ClientTest, StatesAreNamedByKeyAndState) {
+  Client client = MakeWorker();
+  script_.reply<SetStateRequest>().versions = {7};
+  script_.reply<GetStateRequest>().values = {{7, Full({2}, 3)}};
+
+  ASSERT_OK(client.SetState("w", "momentum", Full({2}, 1)));
+  ASSERT_OK_AND_ASSIGN(const Value state, client.GetState("w", "momentum"));
+
+  const SetStateRequest& set = script_.last<SetStateRequest>();
+  EXPECT_EQ(set.name_space, "n");
+  ASSERT_EQ(set.entries.size(), 1);
+  EXPECT_EQ(set.entries[0].key, "w");
+  EXPECT_EQ(set.entries[0].state, "momentum");
+  const GetStateRequest& get = script_.last<GetStateRequest>();
+  EXPECT_EQ(get.name_space, "n");
+  ASSERT_EQ(get.entries.size(), 1);
+  EXPECT_EQ(get.entries[0].state, "momentum");
+  EXPECT_EQ(state.version, 7u);
+  std::vector<Version> versions;
+  ASSERT_OK(client.SetState({{"w", "momentum", Full({2}, 1)}}, &versions));
+  EXPECT_THAT(versions, ElementsAre(7u));
+}
+
 TEST_F(ClientTest, ClientWithAnotherTimeoutSharesTheSteps) {
   Client client = MakeWorker();
   AnswerPushes();

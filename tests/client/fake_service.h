@@ -76,6 +76,8 @@ class FakeService : public v1::Data::Service,
   }
   TENSORKV_FAKE_RPC(PushRows)
   TENSORKV_FAKE_RPC(PullRows)
+  TENSORKV_FAKE_RPC(SetState)
+  TENSORKV_FAKE_RPC(GetState)
   TENSORKV_FAKE_RPC(Delete)
   TENSORKV_FAKE_RPC(List)
   TENSORKV_FAKE_RPC(CreateNamespace)

@@ -21,12 +21,12 @@ TEST_F(NamespaceVerbsTest, DeleteAndStatPassTheirFlags) {
 
   EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
               IsOkAndHolds(2));
-  ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
+  ASSERT_OK(client.Stat({"a"}, /*compute_digests=*/true));
 
   EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a", "b"));
   EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
   EXPECT_EQ(script_.last<StatRequest>().name_space, "n");
-  EXPECT_TRUE(script_.last<StatRequest>().with_digest);
+  EXPECT_TRUE(script_.last<StatRequest>().compute_digests);
 }
 
 TEST_F(NamespaceVerbsTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {

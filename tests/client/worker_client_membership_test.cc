@@ -31,7 +31,8 @@ TEST_F(WorkerMembershipTest, GoesAsLostUnlessItHasLeft) {
   worker.reset();
 
   EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
-  EXPECT_TRUE(script_.last<LeaveRequest>().is_lost);
+  EXPECT_TRUE(script_.last<LeaveRequest>().lost);
+  EXPECT_EQ(script_.last<LeaveRequest>().namespace_uid, 17u);
   EXPECT_EQ(script_.last<JoinRequest>().name_space, "n");
   EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w1");
   EXPECT_EQ(script_.last<JoinRequest>().lease, kLongLease);
@@ -51,6 +52,7 @@ TEST_F(WorkerMembershipTest, RenewsItsLeaseAgainAndAgain) {
   EXPECT_EQ(script_.verbs[2], "KeepAlive");
   EXPECT_EQ(script_.verbs[4], "KeepAlive");
   EXPECT_EQ(script_.last<KeepAliveRequest>().worker.epoch, 5u);
+  EXPECT_EQ(script_.last<KeepAliveRequest>().namespace_uid, 17u);
 }
 
 TEST_F(WorkerMembershipTest, SaysThatItsMembershipIsLost) {
@@ -117,7 +119,7 @@ TEST_F(WorkerMembershipTest, LeavesOnce) {
     worker.reset();
 
     EXPECT_THAT(script_.verbs, ElementsAre("Leave"));
-    EXPECT_EQ(script_.last<LeaveRequest>().is_lost, cause == LeaveCause::kLost);
+    EXPECT_EQ(script_.last<LeaveRequest>().lost, cause == LeaveCause::kLost);
   }
 }
 
@@ -129,7 +131,7 @@ TEST_F(WorkerMembershipTest, LeaveThatFailedIsMadeAgainWithItsCause) {
   worker.reset();
 
   EXPECT_THAT(script_.verbs, ElementsAre("Leave", "Leave"));
-  EXPECT_FALSE(script_.last<LeaveRequest>().is_lost);
+  EXPECT_FALSE(script_.last<LeaveRequest>().lost);
 }
 
 TEST_F(WorkerMembershipTest, DoesNotJoinAgainOnceItHasLeft) {

@@ -48,7 +48,7 @@ TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
 
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
   EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 5u);
-  EXPECT_EQ(script_.last<PushPullRequest>().reply_dtype, DType::kF16);
+  EXPECT_EQ(script_.last<PushPullRequest>().dtype, DType::kF16);
   EXPECT_EQ(script_.last<PullRequest>().dtype, DType::kF16);
   EXPECT_EQ(script_.last<PushRequest>().step, 7u);
   EXPECT_EQ(worker->step(), 8u);

@@ -43,6 +43,7 @@ struct Chunks {
 
 InitRequest& ValueOf(DecodedInit& decoded) { return decoded.request; }
 PushRequest& ValueOf(DecodedPush& decoded) { return decoded.request; }
+PushPullRequest& ValueOf(DecodedPushPull& decoded) { return decoded.request; }
 PullReply& ValueOf(DecodedPull& decoded) { return decoded.reply; }
 
 std::vector<InitEntry>& EntriesOf(InitRequest& value) { return value.entries; }
@@ -134,11 +135,11 @@ struct Push {
 
 struct PushPull {
   static constexpr auto ReadByHand = ReadWithPayloads<ReadPushPull>;
-  static EncodedMessage WriteByHand(const PushRequest& request) {
+  static EncodedMessage WriteByHand(const PushPullRequest& request) {
     return EncodePushPull(request);
   }
   static constexpr auto Read = FromBytes<v1::PushPullRequest>;
-  static constexpr auto Write = ToBytes<v1::PushPullRequest, PushRequest>;
+  static constexpr auto Write = ToBytes<v1::PushPullRequest, PushPullRequest>;
 };
 
 struct Reply {
@@ -272,8 +273,9 @@ bool IsWritable(const Value&) {
 }
 bool IsWritable(const PartValue& value) { return value.part.offset < 65'536; }
 bool IsWritable(const PullStreamRequest& request) {
-  return request.stripe == Stripe() &&
-         absl::c_all_of(request.request.entries,
+  const auto* const pull = std::get_if<PullRequest>(&request.request);
+  return request.stripe == Stripe() && pull != nullptr &&
+         absl::c_all_of(pull->entries,
                         [](const PullEntry& entry) { return !entry.rows; });
 }
 

@@ -44,7 +44,7 @@ TEST(MessageWriterTest, NoValueTakesMoreThanItsBound) {
 TEST(MessageWriterTest, WritesDefaults) {
   EXPECT_EQ(BytesOf(EncodeInit({})), Generated<v1::InitRequest>(InitRequest()));
   EXPECT_THAT(EncodePush({}).pieces(), IsEmpty());
-  EXPECT_EQ(BytesOf(EncodePushPull({})), std::string("\x0a\0", 2));
+  EXPECT_EQ(BytesOf(EncodePushPull({})), std::string("\x7a\0", 2));
   EXPECT_THAT(EncodePullReply({}).pieces(), IsEmpty());
 }
 

@@ -44,8 +44,8 @@ std::string RandomMessage(MessageKind kind, uint64_t seed) {
       return random.Draw<v1::PullRequest>().SerializeAsString();
     case MessageKind::kPullStream: {
       auto request = random.Draw<v1::PullStreamRequest>();
-      // Calls of rows and of several stripes are not written by hand.
-      *request.mutable_request() = random.Draw<v1::PullRequest>();
+      // Calls of rows, states and several stripes are not written by hand.
+      *request.mutable_pull() = random.Draw<v1::PullRequest>();
       request.clear_stripe();
       return request.SerializeAsString();
     }

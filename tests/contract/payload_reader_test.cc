@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Left{"KeyNotUtf8", IsRead<ReadPush>, "\x7a\x05\x0a\x01\xff\x10\x01"},
         Left{"OnExistingUnknown", IsRead<ReadInit>, "\x28\x04"},
         Left{"PushMissing", IsRead<ReadPushPull>, ""},
-        Left{"PushTwice", IsRead<ReadPushPull>, std::string("\x0a\0\x0a\0", 4)},
+        Left{"PushTwice", IsRead<ReadPushPull>, std::string("\x7a\0\x7a\0", 4)},
         Left{"RankAbove32Bits", IsRead<ReadPush>,
              "\x22\x06\x08\xff\xff\xff\xff\x1f"},
         Left{"ShapeNotPacked", IsRead<ReadPush>,

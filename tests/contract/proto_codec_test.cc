@@ -86,13 +86,42 @@ TEST(ProtoCodecTest, PushRequestFields) {
   EXPECT_TRUE(request.entries[1].skip);
 }
 
-TEST(ProtoCodecTest, PushPullRequestIsItsPush) {
-  ASSERT_OK_AND_ASSIGN(
-      const PushRequest request,
-      Decode(Parse<v1::PushPullRequest>("push { namespace: 'n' step: 5 }")));
+TEST(ProtoCodecTest, PushPullRequestIsItsPushAndWhatItBringsBack) {
+  ASSERT_OK_AND_ASSIGN(const PushPullRequest request,
+                       Decode(Parse<v1::PushPullRequest>(
+                           "max_reply_bytes: 7 dtype: DTYPE_F16 "
+                           "push { namespace: 'n' step: 5 }")));
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_EQ(request.step, 5);
+  EXPECT_EQ(request.max_reply_bytes, 7);
+  EXPECT_EQ(request.dtype, DType::kF16);
+}
+
+TEST(ProtoCodecTest, StateRequestFields) {
+  ASSERT_OK_AND_ASSIGN(
+      const SetStateRequest set,
+      Decode(Parse<v1::SetStateRequest>(
+          "namespace: 'n' call_id { sequence: 2 } namespace_uid: 9 entries { "
+          "key: 'w' state: 's' tensor { dtype: DTYPE_U8 data: 'A' } }")));
+  ASSERT_OK_AND_ASSIGN(
+      const GetStateRequest get,
+      Decode(Parse<v1::GetStateRequest>(
+          "namespace: 'n' namespace_uid: 9 worker { rank: 3 } "
+          "max_reply_bytes: 7 entries { key: 'w' state: 's' }")));
+
+  EXPECT_EQ(set.name_space, "n");
+  EXPECT_THAT(set.call_id, Optional(FieldsAre("", 2)));
+  EXPECT_EQ(set.namespace_uid, 9);
+  ASSERT_THAT(set.entries, SizeIs(1));
+  EXPECT_EQ(set.entries[0].key, "w");
+  EXPECT_EQ(set.entries[0].state, "s");
+  EXPECT_EQ(set.entries[0].tensor.Description(), "u8[]");
+  EXPECT_EQ(get.name_space, "n");
+  EXPECT_EQ(get.namespace_uid, 9);
+  EXPECT_THAT(get.worker, Optional(FieldsAre(3, 0)));
+  EXPECT_EQ(get.max_reply_bytes, 7);
+  EXPECT_THAT(get.entries, ElementsAre(FieldsAre("w", "s")));
 }
 
 TEST(ProtoCodecTest, PushReplyFields) {
@@ -126,19 +155,20 @@ TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
                            "keys: 'b' allow_missing: true")));
   const ListRequest list =
       Decode(Parse<v1::ListRequest>(
-                 "namespace: 'n' prefix: 'p' page_size: 3 page_token: 't'"))
+                 "namespace: 'n' namespace_uid: 9 prefix: 'p' page_size: 3 "
+                 "page_token: 't'"))
           .value();
   const StatRequest stat =
-      Decode(
-          Parse<v1::StatRequest>("namespace: 'n' keys: 'a' with_digest: true"))
+      Decode(Parse<v1::StatRequest>("namespace: 'n' namespace_uid: 9 keys: 'a' "
+                                    "compute_digests: true"))
           .value();
 
   EXPECT_EQ(deletion.name_space, "n");
   EXPECT_THAT(deletion.call_id, Optional(FieldsAre("", 2, 0)));
   EXPECT_THAT(deletion.keys, ElementsAre("a", "b"));
   EXPECT_TRUE(deletion.allow_missing);
-  EXPECT_THAT(list, FieldsAre("n", "p", 3, "t"));
-  EXPECT_THAT(stat, FieldsAre("n", ElementsAre("a"), true));
+  EXPECT_THAT(list, FieldsAre("n", "p", 3, "t", 9));
+  EXPECT_THAT(stat, FieldsAre("n", ElementsAre("a"), true, 9));
 }
 
 TEST(ProtoCodecTest, KeyStatusFields) {

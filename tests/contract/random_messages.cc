@@ -57,6 +57,13 @@ RefPtr<const Encoding> RandomEncoding(Random below, const Shape& shape) {
   return Encoding::Create(packing, dtype, shape).value();
 }
 
+// A call of rows is one if an entry has some.
+template <typename Call>
+bool HasRows(const Call& call) {
+  return absl::c_any_of(call.entries(),
+                        [](const auto& entry) { return entry.has_rows(); });
+}
+
 template <typename Entries>
 void ClearData(Entries* entries) {
   for (auto& entry : *entries) {
@@ -243,26 +250,24 @@ void RandomMessages::MakeValid(v1::PullRowsEntry& entry) {
   DrawRows(entry.mutable_rows());
 }
 
-// The call is one of rows if an entry has some.
-template <typename Call>
-void RandomMessages::MakeValidCall(Call& call) {
-  const bool is_of_rows =
-      absl::c_any_of(call.rows_request().entries(),
-                     [](const auto& entry) { return entry.has_rows(); });
-  if (!is_of_rows) Fill(call.mutable_request());
-}
-
 void RandomMessages::MakeValid(v1::InitManifest& manifest) {
-  ClearData(manifest.mutable_request()->mutable_entries());
+  if (manifest.has_set_state()) {
+    return ClearData(manifest.mutable_set_state()->mutable_entries());
+  }
+  if (!manifest.has_init()) Fill(manifest.mutable_init());
+  ClearData(manifest.mutable_init()->mutable_entries());
 }
 
 void RandomMessages::MakeValid(v1::PushManifest& manifest) {
-  MakeValidCall(manifest);
-  if (manifest.has_request()) {
-    ClearData(manifest.mutable_request()->mutable_entries());
-  } else {
-    ClearData(manifest.mutable_rows_request()->mutable_entries());
+  if (manifest.has_push_pull()) {
+    v1::PushRequest* const push = manifest.mutable_push_pull()->mutable_push();
+    return ClearData(push->mutable_entries());
   }
+  if (HasRows(manifest.push_rows())) {
+    return ClearData(manifest.mutable_push_rows()->mutable_entries());
+  }
+  if (!manifest.has_push()) Fill(manifest.mutable_push());
+  ClearData(manifest.mutable_push()->mutable_entries());
 }
 
 void RandomMessages::MakeValid(v1::PullManifest& manifest) {
@@ -270,7 +275,8 @@ void RandomMessages::MakeValid(v1::PullManifest& manifest) {
 }
 
 void RandomMessages::MakeValid(v1::PullStreamRequest& request) {
-  MakeValidCall(request);
+  if (request.has_get_state() || HasRows(request.pull_rows())) return;
+  if (!request.has_pull()) Fill(request.mutable_pull());
 }
 
 // --- The others -------------------------------------------------------------

@@ -55,8 +55,6 @@ class RandomMessages {
   void MakeValid(google::protobuf::Timestamp& time);
   template <typename Entry>
   void MakeValidContribution(Entry& entry);
-  template <typename Call>
-  void MakeValidCall(Call& call);
   template <typename... Types>
   void MakeValidAnyOf(Message* message);
 

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "gtest/gtest.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 #include "tests/contract/encoded_bytes.h"
 
 namespace tensorkv {
@@ -102,7 +102,7 @@ TEST(StreamCodecTest, PartWithoutDataIsRead) {
 
 TEST(StreamCodecTest, EverythingElseIsLeftToTheGeneratedCode) {
   v1::PushChunk manifest;
-  manifest.mutable_manifest()->mutable_request()->set_step(1);
+  manifest.mutable_manifest()->mutable_push()->set_step(1);
   const std::string part = Generated<v1::PushChunk>({1, 2, 3}, MakeTensor(5));
 
   EXPECT_FALSE(Read(""));

@@ -130,8 +130,37 @@ absl::StatusOr<PullReply> Caller::PushPullAs(DType dtype,
                                              std::vector<PushEntry> entries,
                                              Step step) const {
   PushPullRequest request = {MakePush(std::move(entries), step)};
-  request.reply_dtype = dtype;
+  request.dtype = dtype;
   return connection_->Call(request, options_);
+}
+
+absl::StatusOr<Version> Caller::SetState(const std::string& key,
+                                         const std::string& state,
+                                         Tensor tensor) const {
+  ASSIGN_OR_RETURN(SetStateReply reply,
+                   SetStates({{key, state, std::move(tensor)}}));
+  return reply.versions.at(0);
+}
+
+absl::StatusOr<SetStateReply> Caller::SetStates(
+    std::vector<SetStateEntry> entries) const {
+  return connection_->Call(SetStateRequest{.name_space = name_space_,
+                                           .entries = std::move(entries)},
+                           options_);
+}
+
+absl::StatusOr<Value> Caller::GetState(const std::string& key,
+                                       const std::string& state) const {
+  ASSIGN_OR_RETURN(GetStateReply reply, GetStates({{key, state}}));
+  return reply.values.at(0);
+}
+
+absl::StatusOr<GetStateReply> Caller::GetStates(
+    std::vector<GetStateEntry> entries) const {
+  return connection_->Call(GetStateRequest{.name_space = name_space_,
+                                           .worker = worker_,
+                                           .entries = std::move(entries)},
+                           options_);
 }
 
 absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
@@ -146,12 +175,13 @@ absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
 }
 
 absl::StatusOr<KeyStatus> Caller::Stat(const std::string& key,
-                                       bool with_digest) const {
-  ASSIGN_OR_RETURN(StatReply reply,
-                   connection_->Call(StatRequest{.name_space = name_space_,
-                                                 .keys = {key},
-                                                 .with_digest = with_digest},
-                                     options_));
+                                       bool compute_digests) const {
+  ASSIGN_OR_RETURN(
+      StatReply reply,
+      connection_->Call(StatRequest{.name_space = name_space_,
+                                    .keys = {key},
+                                    .compute_digests = compute_digests},
+                        options_));
   return reply.keys.at(0);
 }
 
@@ -205,7 +235,7 @@ absl::Status Caller::Fail() const {
   return connection_
       ->Call(
           LeaveRequest{
-              .name_space = name_space_, .worker = worker(), .is_lost = true},
+              .name_space = name_space_, .worker = worker(), .lost = true},
           options_)
       .status();
 }

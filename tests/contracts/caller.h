@@ -65,6 +65,16 @@ class Caller {
                                        std::vector<PushEntry> entries,
                                        Step step = 0) const;
 
+  absl::StatusOr<Version> SetState(const std::string& key,
+                                   const std::string& state,
+                                   Tensor tensor) const;
+  absl::StatusOr<SetStateReply> SetStates(
+      std::vector<SetStateEntry> entries) const;
+  absl::StatusOr<Value> GetState(const std::string& key,
+                                 const std::string& state) const;
+  absl::StatusOr<GetStateReply> GetStates(
+      std::vector<GetStateEntry> entries) const;
+
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
                                      Step step = 0) const;
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
@@ -73,7 +83,7 @@ class Caller {
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false) const;
   absl::StatusOr<KeyStatus> Stat(const std::string& key,
-                                 bool with_digest = false) const;
+                                 bool compute_digests = false) const;
   absl::StatusOr<std::vector<KeyStatus>> StatMany(
       std::vector<std::string> keys) const;
   absl::StatusOr<ListReply> List(const std::string& prefix = "",

@@ -180,7 +180,7 @@ TEST_P(EncodingContractTest, EncodedRowsAreSummedAsWhatTheyDecodeTo) {
       for (int push = 0; push < 2; ++push) {
         PushEntry encoded = second.encoded;
         PushEntry plain = second.plain;
-        encoded.updates_all_rows = plain.updates_all_rows = push == 1;
+        encoded.update_all_rows = plain.update_all_rows = push == 1;
         ASSERT_OK(store_.PushRows({first.encoded, encoded}));
         ASSERT_OK(store_.PushRows({first.plain, plain}));
       }
@@ -436,7 +436,7 @@ TEST_P(EncodingContractTest, RepeatsOfPushPullsAreConvertedToo) {
   PushPullRequest request;
   request.call_id = CallId{"a client", 1};
   request.entries.push_back({.key = "w", .tensor = Full({2}, 1)});
-  request.reply_dtype = DType::kF16;
+  request.dtype = DType::kF16;
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK_AND_ASSIGN(const PullReply reply,
                          connection().Call(request, CallOptions()));
@@ -462,19 +462,14 @@ TEST_P(EncodingContractTest, WhatCannotBeConvertedIsNotPushed) {
 }
 
 TEST_P(EncodingContractTest, WhatIsNoValueOfAFloatIsNotConverted) {
-  ASSERT_OK(store_.SetRule("sgd(momentum=0.5)", "w"));
-  ASSERT_OK(store_.Init("w", Full({8}, 1)));
-  ASSERT_OK(store_.Push("w", Full({8}, 1)));
-  ASSERT_OK(store_.Init("n", Full({8}, 1, DType::kI32)));
+  ASSERT_OK(
+      store_.InitMany({{"w", Full({8}, 1)}, {"n", Full({8}, 1, DType::kI32)}}));
   const auto expect_refused = [](const absl::Status& status, const char* why) {
     EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
   };
   expect_refused(store_.PullAs(DType::kF16, {{"w"}, {"n"}}).status(), "i32");
   expect_refused(store_.PullAs(DType::kI8, {{"w"}}).status(), "i8");
   expect_refused(store_.PullAs(DType::kF64, {{"w"}}).status(), "8 bytes");
-  expect_refused(
-      store_.PullAs(DType::kF16, {{.key = "w", .state = "momentum"}}).status(),
-      "states");
 }
 
 // The first entry of a key may stand for any tensor; more must bring bytes.

@@ -197,20 +197,20 @@ TEST_P(KeysContractTest, DigestIsXxh3OfTheBytes) {
   ASSERT_OK(store_.Init("w", tensor));
   ASSERT_OK(store_.Init("empty", Full({0}, 0)));
 
-  EXPECT_THAT(store_.Stat("w", /*with_digest=*/true)->digest,
+  EXPECT_THAT(store_.Stat("w", /*compute_digests=*/true)->digest,
               Optional(XXH3_64bits(tensor.data(), tensor.size_bytes())));
-  EXPECT_THAT(store_.Stat("empty", /*with_digest=*/true)->digest,
+  EXPECT_THAT(store_.Stat("empty", /*compute_digests=*/true)->digest,
               Optional(XXH3_64bits(nullptr, 0)));
 }
 
 TEST_P(KeysContractTest, DigestFollowsTheValue) {
   ASSERT_OK(store_.Init("w", Full({100}, 1)));
-  const auto before = store_.Stat("w", /*with_digest=*/true)->digest;
+  const auto before = store_.Stat("w", /*compute_digests=*/true)->digest;
 
   ASSERT_OK(store_.Push("w", Full({100}, 2)));
-  EXPECT_NE(store_.Stat("w", /*with_digest=*/true)->digest, before);
+  EXPECT_NE(store_.Stat("w", /*compute_digests=*/true)->digest, before);
   ASSERT_OK(store_.Push("w", Full({100}, 1)));
-  EXPECT_EQ(store_.Stat("w", /*with_digest=*/true)->digest, before);
+  EXPECT_EQ(store_.Stat("w", /*compute_digests=*/true)->digest, before);
 }
 
 }  // namespace

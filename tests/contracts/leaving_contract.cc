@@ -72,7 +72,7 @@ TEST_P(MembershipContractTest, RankThatIsTakenAgainGoesOn) {
 
   EXPECT_EQ(joined.worker.rank, 1u);
   EXPECT_EQ(joined.next_step, 1u);
-  EXPECT_FALSE(joined.was_lost);
+  EXPECT_FALSE(joined.lost_before);
   ASSERT_OK(sync.As(joined.worker).Push("w", Full({2}, 2), 1));
   EXPECT_THAT(workers[0].Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
@@ -224,12 +224,12 @@ TEST_P(MembershipContractTest, JoinTellsAComeback) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply comeback, sync.TryJoin("a", kLease));
 
-  EXPECT_TRUE(comeback.was_lost);
+  EXPECT_TRUE(comeback.lost_before);
   EXPECT_EQ(comeback.next_step, 1u);
   ASSERT_OK(sync.As(comeback.worker).Leave());
-  EXPECT_FALSE(sync.TryJoin("a", kLease)->was_lost);
+  EXPECT_FALSE(sync.TryJoin("a", kLease)->lost_before);
   ASSERT_OK(workers[1].Fail());
-  EXPECT_FALSE(sync.TryJoin("d", kLease)->was_lost);
+  EXPECT_FALSE(sync.TryJoin("d", kLease)->lost_before);
 }
 
 // Who comes back has been a member all along, to those who have left.

@@ -432,11 +432,11 @@ TEST_P(MembershipContractTest, DescribeShowsTheWorkers) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
 
   ASSERT_EQ(status.workers.size(), 2u);
-  EXPECT_FALSE(status.workers[0].is_live);
-  EXPECT_TRUE(status.workers[0].has_left);
-  EXPECT_FALSE(status.workers[1].has_left);
+  EXPECT_FALSE(status.workers[0].live);
+  EXPECT_TRUE(status.workers[0].left);
+  EXPECT_FALSE(status.workers[1].left);
   EXPECT_EQ(status.workers[1].name, "worker-1");
-  EXPECT_TRUE(status.workers[1].is_live);
+  EXPECT_TRUE(status.workers[1].live);
   EXPECT_EQ(status.workers[1].step, 3u);
   EXPECT_GT(status.workers[1].lease_remaining, absl::Minutes(1));
 }

@@ -184,39 +184,47 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
                       {})
                 ->uid,
             uid);
-  const auto init = [&](uint64_t of) {
-    return connection()
-        .Call(InitRequest{.name_space = "n",
-                          .on_existing = OnExisting::kKeep,
-                          .entries = {{"w", Full({1}, 1)}},
-                          .namespace_uid = of},
-              {})
-        .status();
+  const auto call = [&](auto request, uint64_t of) {
+    request.name_space = "n";
+    request.namespace_uid = of;
+    return connection().Call(request, {}).status();
   };
-  EXPECT_OK(init(uid));
+  const InitRequest init = {.on_existing = OnExisting::kKeep,
+                            .entries = {{"w", Full({1}, 1)}}};
+  EXPECT_OK(call(init, uid));
 
   ASSERT_OK(n.Drop());
   ASSERT_OK(n.Create({}));
 
   EXPECT_NE(n.Describe()->uid, uid);
-  EXPECT_EQ(ReasonOf(init(uid)), Reason::kNamespaceReplaced);
-  EXPECT_OK(init(0));
-  EXPECT_EQ(
-      ReasonOf(connection()
-                   .Call(PushRequest{.name_space = "n",
-                                     .entries = {{.key = "w",
-                                                  .tensor = Full({1}, 1)}},
-                                     .namespace_uid = uid},
-                         {})
-                   .status()),
-      Reason::kNamespaceReplaced);
-  EXPECT_EQ(ReasonOf(connection()
-                         .Call(PullRequest{.name_space = "n",
-                                           .entries = {{"w", 0}},
-                                           .namespace_uid = uid},
-                               {})
-                         .status()),
-            Reason::kNamespaceReplaced);
+  EXPECT_OK(call(init, 0));
+  const auto expect_refused = [&]<typename Request>(const Request& request) {
+    EXPECT_EQ(ReasonOf(call(request, uid)), Reason::kNamespaceReplaced)
+        << NameOf(kMethodOf<Request>);
+  };
+  const std::vector<PushEntry> pushed = {
+      {.key = "w", .tensor = Full({1}, 1)}};
+  expect_refused(init);
+  expect_refused(PushRequest{.entries = pushed});
+  expect_refused(PushPullRequest{{.entries = pushed}});
+  expect_refused(PullRequest{.entries = {{"w"}}});
+  expect_refused(
+      SetStateRequest{.entries = {{"w", "momentum", Full({1}, 1)}}});
+  expect_refused(GetStateRequest{.entries = {{"w", "momentum"}}});
+  expect_refused(DeleteRequest{.keys = {"w"}});
+  expect_refused(ListRequest());
+  expect_refused(StatRequest{.keys = {"w"}});
+  expect_refused(DescribeNamespaceRequest());
+  expect_refused(SetRuleRequest{.rule = {.name = "sgd"}});
+  expect_refused(UnsetRuleRequest{.key_pattern = "w"});
+  expect_refused(
+      SetHyperparametersRequest{.hyperparameters = {{"learning_rate", 1}}});
+  expect_refused(JoinRequest{.worker_name = "a", .lease = absl::Minutes(1)});
+  expect_refused(KeepAliveRequest{.worker = {.epoch = 1}});
+  expect_refused(LeaveRequest{.worker = {.epoch = 1}});
+  expect_refused(BarrierRequest{.worker = {.epoch = 1}, .barrier = "b"});
+
+  EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
 // Who repeats a Delete does not remove what has come since.

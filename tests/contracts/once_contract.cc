@@ -58,6 +58,17 @@ class NamedCalls {
     return reply.values.at(0);
   }
 
+  absl::StatusOr<Version> SetMomentum(uint64_t sequence, double value) {
+    ASSIGN_OR_RETURN(
+        const SetStateReply reply,
+        connection_.Call(
+            SetStateRequest{.name_space = name_space_,
+                            .call_id = IdOf(sequence),
+                            .entries = {{"w", "momentum", Full({2}, value)}}},
+            {}));
+    return reply.versions.at(0);
+  }
+
   absl::StatusOr<uint64_t> Delete(uint64_t sequence) {
     ASSIGN_OR_RETURN(const DeleteReply reply,
                      connection_.Call(DeleteRequest{.name_space = name_space_,
@@ -167,6 +178,23 @@ TEST_P(OnceContractTest, RepeatedInitIsNotSurprisedByItself) {
   EXPECT_THAT(calls.Init(1, 5), IsOkAndHolds(1));
   EXPECT_THAT(calls.Init(1, 5), IsOkAndHolds(1));
   EXPECT_THAT(calls.Init(2, 5), StatusIs(StatusCode::kAlreadyExists));
+}
+
+TEST_P(OnceContractTest, RepeatedSetStateDoesNotUndoWhatCameAfter) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1, momentum=0.5)"));
+  ASSERT_OK(store_.Init("w", Full({2}, 0)));
+  EXPECT_THAT(calls.SetMomentum(1, 8), IsOkAndHolds(1));
+  EXPECT_THAT(calls.Push(2, 0), IsOkAndHolds(HasVersion(2)));
+
+  EXPECT_THAT(calls.SetMomentum(1, 8), IsOkAndHolds(1));
+
+  EXPECT_THAT(store_.GetState("w", "momentum"),
+              IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(4)))));
+  EXPECT_THAT(calls.SetMomentum(1, 7), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(calls.SetMomentum(3, 7), IsOkAndHolds(2));
+  EXPECT_THAT(store_.GetState("w", "momentum"),
+              IsOkAndHolds(HasTensor(IsFilledWith(7))));
 }
 
 TEST_P(OnceContractTest, RepeatedDeleteLeavesTheKeyThatCameAfter) {

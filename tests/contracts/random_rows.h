@@ -60,11 +60,11 @@ class RandomRows {
     return {numbers_.begin() + i * kWidth, numbers_.begin() + (i + 1) * kWidth};
   }
 
-  PushEntry Entry(const std::string& key, bool updates_all_rows = false) const {
+  PushEntry Entry(const std::string& key, bool update_all_rows = false) const {
     return {.key = key,
             .tensor = TensorOf({size(), kWidth}, numbers_),
             .rows = IdsOf(ids_, size() % 2 == 0 ? DType::kI32 : DType::kI64),
-            .updates_all_rows = updates_all_rows};
+            .update_all_rows = update_all_rows};
   }
 
   // Each row once, with the sum of what is brought for it; as rows, and as a

@@ -96,14 +96,12 @@ std::vector<Scenario> NamespacesAndKeys() {
        [](auto& store, auto&) { return store.UnsetRule("none.*"); }},
       {Reason::kStateNotFound,
        [](auto& store, auto&) {
-         return NamespaceWithKey(store, "n6")
-             .PullMany({{"w", 0, "none"}})
-             .status();
+         return NamespaceWithKey(store, "n6").GetState("w", "none").status();
        }},
       {Reason::kRowOutOfRange,
        [](auto& store, auto&) {
          return NamespaceWithKey(store, "n7")
-             .PullRows({{"w", 0, "", IdsOf({2})}})
+             .PullRows({{"w", 0, IdsOf({2})}})
              .status();
        }},
   };

@@ -173,7 +173,7 @@ TEST_P(RowsContractTest, RoundOfRowsThatFailsIsPushedAgain) {
   ASSERT_OK(first.PushRows({entry}, 1));
   ASSERT_OK(lost.Fail());
   const absl::Status failed =
-      first.PullRows({{"w", 0, "", IdsOf({1})}}).status();
+      first.PullRows({{"w", 0, IdsOf({1})}}).status();
   EXPECT_EQ(ReasonOf(failed), Reason::kRoundFailed) << failed;
 
   const Caller second = sync.Join("b").value();
@@ -181,7 +181,7 @@ TEST_P(RowsContractTest, RoundOfRowsThatFailsIsPushedAgain) {
     ASSERT_OK(worker.PushRows({entry}, 1));
   }
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       first.PullRows({{"w", 0, "", IdsOf({0, 1})}}));
+                       first.PullRows({{"w", 0, IdsOf({0, 1})}}));
   EXPECT_THAT(reply.values[0],
               AllOf(HasVersion(2), HasTensor(HasElements({0, 2}))));
 }

@@ -156,9 +156,9 @@ TEST_P(RowsContractTest, KeysOfEveryRankAboveZeroHaveRows) {
   EXPECT_THAT(store_.Pull("n"),
               IsOkAndHolds(HasTensor(HasElements({0, 1, 1, 12}))));
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       store_.PullRows({{"t", 0, "", IdsOf({2, 1})},
-                                        {"none", 0, "", IdsOf({})},
-                                        {"narrow", 0, "", IdsOf({1, 1, 1})}}));
+                       store_.PullRows({{"t", 0, IdsOf({2, 1})},
+                                        {"none", 0, IdsOf({})},
+                                        {"narrow", 0, IdsOf({1, 1, 1})}}));
   EXPECT_THAT(reply.values[0].tensor, HasElements({1, 1, 1, 1, 3, 3, 3, 3}));
   EXPECT_EQ(reply.values[1].tensor.Description(), "f32[0,7]");
   EXPECT_EQ(reply.values[2].tensor.Description(), "f32[3,0]");
@@ -169,9 +169,9 @@ TEST_P(RowsContractTest, PullRowsKeepsTheOrderOfTheIds) {
 
   ASSERT_OK_AND_ASSIGN(
       const PullReply reply,
-      store_.PullRows({{"w", 0, "", IdsOf({2, 0, 0, 1, 2}, DType::kI32)},
-                       {"w", 0, "", IdsOf({0, 1, 2})},
-                       {"w", 0, "", IdsOf({})}}));
+      store_.PullRows({{"w", 0, IdsOf({2, 0, 0, 1, 2}, DType::kI32)},
+                       {"w", 0, IdsOf({0, 1, 2})},
+                       {"w", 0, IdsOf({})}}));
 
   EXPECT_THAT(reply.values[0].tensor,
               HasElements({5, 6, 1, 2, 1, 2, 3, 4, 5, 6}));
@@ -186,7 +186,7 @@ TEST_P(RowsContractTest, RowsOfOneKeyMayBeInManyEntries) {
       {{.key = "b", .tensor = Full({1, 1}, 7), .rows = IdsOf({2})}}));
   std::vector<PullEntry> entries;
   for (int i = 0; i < 100; ++i) {
-    entries.push_back({i % 2 == 0 ? "a" : "b", 0, "", IdsOf({i % 3})});
+    entries.push_back({i % 2 == 0 ? "a" : "b", 0, IdsOf({i % 3})});
   }
 
   ASSERT_OK_AND_ASSIGN(const PullReply reply, store_.PullRows(entries));
@@ -213,7 +213,7 @@ TEST_P(RowsContractTest, PullRowsWaitsAsPullDoes) {
   ExpectWaitNames("version 3", store_, [](const Caller& caller) {
     return caller.PullRows({{"w", 3, "", IdsOf({1})}}).status();
   });
-  EXPECT_THAT(store_.PullRows({{"none", 0, "", IdsOf({1})}}),
+  EXPECT_THAT(store_.PullRows({{"none", 0, IdsOf({1})}}),
               StatusIs(StatusCode::kNotFound, HasSubstr("\"none\"")));
 }
 
@@ -222,11 +222,11 @@ TEST_P(RowsContractTest, PulledValueStaysWhileRowsChange) {
   ASSERT_OK(store_.SetRule("accumulate"));
   ASSERT_OK(store_.Init("w", Full({100, 16}, 1)));
   ASSERT_OK_AND_ASSIGN(const Value before, store_.Pull("w"));
-  for (const bool updates_all_rows : {false, true}) {
+  for (const bool update_all_rows : {false, true}) {
     ASSERT_OK(store_.PushRows({{.key = "w",
                                 .tensor = Full({1, 16}, 1),
                                 .rows = IdsOf({50}),
-                                .updates_all_rows = updates_all_rows}}));
+                                .update_all_rows = update_all_rows}}));
   }
   EXPECT_TRUE(IsFilled(before.tensor, 1));
   std::vector<double> expected(100 * 16, 1);
@@ -294,7 +294,7 @@ TEST_P(RowsContractTest, BadRowsAreRefusedAndChangeNothing) {
     EXPECT_THAT(store_.PushRows({fine, bad, fine}),
                 StatusIs(each.code, HasSubstr(each.message)));
   }
-  EXPECT_THAT(store_.PullRows({{"scalar", 0, "", IdsOf({})}}),
+  EXPECT_THAT(store_.PullRows({{"scalar", 0, IdsOf({})}}),
               StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(store_.Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(1)))));
@@ -304,7 +304,7 @@ TEST_P(RowsContractTest, IdOutOfRangeIsNamedByTheReason) {
   ASSERT_OK(store_.Init("w", Full({3, 2}, 1)));
 
   const absl::Status status =
-      store_.PullRows({{"w", 0, "", IdsOf({0})}, {"w", 0, "", IdsOf({0, 7})}})
+      store_.PullRows({{"w", 0, IdsOf({0})}, {"w", 0, IdsOf({0, 7})}})
           .status();
 
   EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument));
@@ -319,9 +319,9 @@ TEST_P(RowsContractTest, CopiesOfRowsTakeRoomInTheBudget) {
   const Caller small = NewNamespace("small", {.budget_bytes = 64 << 10});
   ASSERT_OK(small.Init("w", Full({2, 1024}, 1)));
   const absl::Status status =
-      small.PullRows({{"w", 0, "", IdsOf(Ids(100, 1))}}).status();
+      small.PullRows({{"w", 0, IdsOf(Ids(100, 1))}}).status();
   EXPECT_EQ(ReasonOf(status), Reason::kOverBudget) << status;
-  EXPECT_OK(small.PullRows({{"w", 0, "", IdsOf({1, 0})}}));
+  EXPECT_OK(small.PullRows({{"w", 0, IdsOf({1, 0})}}));
   EXPECT_TRUE(Eventually([&] {
     return small.Describe()->memory.values == 2 * 1024 * sizeof(float);
   }));
@@ -350,7 +350,7 @@ TEST_P(RowsContractTest, ZerosForOtherRowsTakeRoomInTheBudget) {
         .PushRows({{.key = key,
                     .tensor = Full({0, width}, 0),
                     .rows = IdsOf({}),
-                    .updates_all_rows = true}})
+                    .update_all_rows = true}})
         .status();
   };
 
@@ -376,7 +376,7 @@ TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {
       } else if (thread == 2) {
         ASSERT_OK_AND_ASSIGN(
             const PullReply reply,
-            store_.PullRows({{"w", 0, "", IdsOf({33, 60, 1})}}));
+            store_.PullRows({{"w", 0, IdsOf({33, 60, 1})}}));
         const Value& value = reply.values[0];
         EXPECT_TRUE(IsFilled(value.tensor, value.version - 1.0));
       } else {

@@ -1,10 +1,9 @@
-// The states of rules: read by Pull, set by Init, by their names.
+// The states of rules: set by SetState, read by GetState, by their names.
 
 #include <atomic>
 #include <string>
 #include <vector>
 
-#include "base/status_macros.h"
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/status_matchers.h"
@@ -21,21 +20,8 @@ using ::testing::IsEmpty;
 
 constexpr char kUpdateCount[] = "update_count";
 
-// What a Pull of the key's state gives.
-absl::StatusOr<Value> PullState(const Caller& store, const std::string& key,
-                                const std::string& state) {
-  ASSIGN_OR_RETURN(PullReply reply,
-                   store.PullMany({{.key = key, .state = state}}));
-  return reply.values.at(0);
-}
-
-absl::Status InitState(const Caller& store, const std::string& key,
-                       const std::string& state, Tensor tensor) {
-  return store.InitMany({{key, std::move(tensor), state}}).status();
-}
-
 uint64_t UpdateCountOf(const Caller& store, const std::string& key) {
-  const absl::StatusOr<Value> count = PullState(store, key, kUpdateCount);
+  const absl::StatusOr<Value> count = store.GetState(key, kUpdateCount);
   EXPECT_OK(count);
   return count.ok() ? count->tensor.elements<uint64_t>()[0] : 0;
 }
@@ -46,10 +32,10 @@ TEST_P(RuleContractTest, StatesAreReadByTheirNames) {
   ASSERT_OK(store_.Push("w", Full({2, 3}, 4, DType::kBF16)));
   ASSERT_OK(store_.Push("w", Full({2, 3}, 0, DType::kBF16)));
 
-  ASSERT_OK_AND_ASSIGN(const PullReply states,
-                       store_.PullMany({{.key = "w", .state = "momentum"},
-                                        {.key = "w", .state = "master"},
-                                        {.key = "w", .state = kUpdateCount}}));
+  ASSERT_OK_AND_ASSIGN(const GetStateReply states,
+                       store_.GetStates({{"w", "momentum"},
+                                         {"w", "master"},
+                                         {"w", kUpdateCount}}));
 
   EXPECT_THAT(store_.Stat("w")->states, ElementsAre("momentum", "master"));
   const Tensor& momentum = states.values[0].tensor;
@@ -66,9 +52,9 @@ TEST_P(RuleContractTest, StatesBeforeTheFirstUpdateAreZeroAndTheValue) {
   ASSERT_OK(store_.Init("w", Full({4}, 1.5, DType::kF16)));
   ASSERT_OK(store_.Init("x", Full({4}, 1)));
 
-  EXPECT_THAT(PullState(store_, "w", "variance"),
+  EXPECT_THAT(store_.GetState("w", "variance"),
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(0)))));
-  EXPECT_THAT(PullState(store_, "w", "master"),
+  EXPECT_THAT(store_.GetState("w", "master"),
               IsOkAndHolds(HasTensor(IsFilledWith(1.5))));
   EXPECT_EQ(UpdateCountOf(store_, "w"), 0);
   EXPECT_THAT(store_.Stat("x")->states, ElementsAre("mean", "variance"));
@@ -81,15 +67,15 @@ TEST_P(RuleContractTest, UpdatesGoOnFromStatesThatWereSet) {
   ASSERT_OK(store_.Push("from", Vector({1, -2, 3})));
   ASSERT_OK(store_.Push("from", Vector({2, 2, 2})));
 
-  std::vector<InitEntry> states;
+  std::vector<SetStateEntry> states;
   for (const char* name : {"mean", "variance", "master", kUpdateCount}) {
-    ASSERT_OK_AND_ASSIGN(const Value state, PullState(store_, "from", name));
-    states.push_back({"to", state.tensor, name});
+    ASSERT_OK_AND_ASSIGN(const Value state, store_.GetState("from", name));
+    states.push_back({"to", name, state.tensor});
   }
   ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("from"));
   ASSERT_OK(store_.Init("to", value.tensor, OnExisting::kReplace));
   ASSERT_OK_AND_ASSIGN(const Value before, store_.Pull("to"));
-  ASSERT_OK_AND_ASSIGN(const InitReply reply, store_.InitMany(states));
+  ASSERT_OK_AND_ASSIGN(const SetStateReply reply, store_.SetStates(states));
   EXPECT_EQ(reply.versions.back(), before.version);
 
   for (const char* key : {"from", "to"}) {
@@ -106,10 +92,10 @@ TEST_P(RuleContractTest, LargeStatesAreSetAndRead) {
   ASSERT_OK(store_.SetRule("sgd(learning_rate=1, momentum=0.5)"));
   ASSERT_OK(store_.Init("w", Full({kNumElements}, 0)));
 
-  ASSERT_OK(InitState(store_, "w", "momentum", Full({kNumElements}, 8)));
+  ASSERT_OK(store_.SetState("w", "momentum", Full({kNumElements}, 8)));
   ASSERT_OK(store_.Push("w", Full({kNumElements}, 0)));
 
-  EXPECT_THAT(PullState(store_, "w", "momentum"),
+  EXPECT_THAT(store_.GetState("w", "momentum"),
               IsOkAndHolds(HasTensor(IsFilledWith(4))));
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
 }
@@ -118,37 +104,37 @@ TEST_P(RuleContractTest, BadStatesAreRefusedAndChangeNothing) {
   ASSERT_OK(store_.SetRule("sgd(learning_rate=1, momentum=0.5)"));
   ASSERT_OK(store_.Init("w", Full({2}, 0)));
   const struct {
-    InitEntry entry;
+    SetStateEntry entry;
     StatusCode code;
     const char* message;
   } kBad[] = {
-      {{"w", Full({2}, 1), "variance"}, StatusCode::kNotFound, "variance"},
-      {{"w", Full({2}, 1), "master"}, StatusCode::kNotFound, "master"},
-      {{"x", Full({2}, 1), "momentum"}, StatusCode::kNotFound, "\"x\""},
-      {{"w", Full({2}, 1)}, StatusCode::kInvalidArgument, "expected a state"},
-      {{"w", Full({3}, 1), "momentum"}, StatusCode::kInvalidArgument, "twice"},
-      {{"w", Full({2}, 1), kUpdateCount},
+      {{"w", "variance", Full({2}, 1)}, StatusCode::kNotFound, "variance"},
+      {{"w", "master", Full({2}, 1)}, StatusCode::kNotFound, "master"},
+      {{"x", "momentum", Full({2}, 1)}, StatusCode::kNotFound, "\"x\""},
+      {{"w", "", Full({2}, 1)},
+       StatusCode::kInvalidArgument,
+       "expected the name of a state, got none"},
+      {{"w", "momentum", Full({3}, 1)}, StatusCode::kInvalidArgument, "twice"},
+      {{"w", kUpdateCount, Full({2}, 1)},
        StatusCode::kInvalidArgument,
        "expected u64[], got f32[2]"},
   };
   for (const auto& [entry, code, message] : kBad) {
-    EXPECT_THAT(store_.InitMany({{"w", Full({2}, 7), "momentum"}, entry}),
+    EXPECT_THAT(store_.SetStates({{"w", "momentum", Full({2}, 7)}, entry}),
                 StatusIs(code, HasSubstr(message)));
   }
-  EXPECT_THAT(InitState(store_, "w", "momentum", Full({2, 1}, 1)),
+  EXPECT_THAT(store_.SetState("w", "momentum", Full({2, 1}, 1)),
               StatusIs(StatusCode::kInvalidArgument,
                        HasSubstr("expected f32[2], got f32[2,1]")));
 
-  EXPECT_EQ(ReasonOf(PullState(store_, "w", "variance").status()),
+  EXPECT_EQ(ReasonOf(store_.GetState("w", "variance").status()),
             Reason::kStateNotFound);
-  EXPECT_EQ(ReasonOf(PullState(store_, "x", "momentum").status()),
+  EXPECT_EQ(ReasonOf(store_.GetState("x", "momentum").status()),
             Reason::kKeyNotFound);
-  EXPECT_THAT(store_.PullMany({{.key = "w", .state = "momentum"}, {"w"}}),
-              StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(
-      store_.PullMany({{.key = "w", .min_version = 9, .state = "momentum"}}),
-      StatusIs(StatusCode::kInvalidArgument, HasSubstr("min_version")));
-  EXPECT_THAT(PullState(store_, "w", "momentum"),
+  EXPECT_THAT(store_.GetState("w", ""),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("expected the name of a state, got none")));
+  EXPECT_THAT(store_.GetState("w", "momentum"),
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(0)))));
 }
 
@@ -159,16 +145,16 @@ TEST_P(RuleContractTest, StateMayHaveOneElementForEachRow) {
   ASSERT_OK(store_.Push("w", TensorOf({2, 2}, {1, 7, 2, 2})));
   ASSERT_OK(store_.Push("scalar", Full({}, 3)));
 
-  ASSERT_OK_AND_ASSIGN(const Value history, PullState(store_, "w", "history"));
+  ASSERT_OK_AND_ASSIGN(const Value history, store_.GetState("w", "history"));
   EXPECT_EQ(history.tensor.Description(), "f32[2]");
   EXPECT_THAT(ElementsOf(history.tensor), ElementsAre(25, 4));
   EXPECT_EQ(store_.Stat("w")->state_bytes, 8);
-  EXPECT_THAT(PullState(store_, "scalar", "history"),
+  EXPECT_THAT(store_.GetState("scalar", "history"),
               IsOkAndHolds(HasTensor(IsFilledWith(9))));
-  ASSERT_OK(InitState(store_, "w", "history", Vector({0, 12})));
+  ASSERT_OK(store_.SetState("w", "history", Vector({0, 12})));
   ASSERT_OK(store_.Push("w", TensorOf({2, 2}, {1, 1, 2, 2})));
 
-  EXPECT_THAT(PullState(store_, "w", "history"),
+  EXPECT_THAT(store_.GetState("w", "history"),
               IsOkAndHolds(HasTensor(HasElements({1, 16}))));
 }
 
@@ -178,7 +164,7 @@ TEST_P(RuleContractTest, KeysWithoutARuleThatKeepsStatesHaveACountAlone) {
 
   EXPECT_THAT(store_.Stat("w")->states, IsEmpty());
   EXPECT_EQ(UpdateCountOf(store_, "w"), 1);
-  EXPECT_THAT(PullState(store_, "w", "momentum"),
+  EXPECT_THAT(store_.GetState("w", "momentum"),
               StatusIs(StatusCode::kNotFound));
 }
 
@@ -201,9 +187,8 @@ TEST_P(RuleContractTest, StatesAreReadBetweenUpdates) {
     }
     do {
       ASSERT_OK_AND_ASSIGN(
-          const PullReply states,
-          store_.PullMany({{.key = "w", .state = "n"},
-                           {.key = "w", .state = kUpdateCount}}));
+          const GetStateReply states,
+          store_.GetStates({{"w", "n"}, {"w", kUpdateCount}}));
       const double count = static_cast<double>(states.values[0].version - 1);
       ASSERT_THAT(states.values[0].tensor, IsFilledWith(count));
       ASSERT_EQ(states.values[1].tensor.elements<uint64_t>()[0], count);
@@ -217,17 +202,17 @@ TEST_P(SyncContractTest, StatesAreReadWhileARoundIsOpen) {
   ASSERT_OK(store.Init("w", Full({2}, 0)));
   ASSERT_OK(store.As(0).Push("w", Full({2}, 1), 1));
 
-  EXPECT_THAT(PullState(store.As(0), "w", "momentum"),
+  EXPECT_THAT(store.As(0).GetState("w", "momentum"),
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(0)))));
   ASSERT_OK(
-      InitState(store, "w", kUpdateCount, TensorOf({}, {6}, DType::kU64)));
+      store.SetState("w", kUpdateCount, TensorOf({}, {6}, DType::kU64)));
 
   ASSERT_OK(store.As(1).Push("w", Full({2}, 1), 1));
   ASSERT_OK(store.As(1).Pull("w"));
   EXPECT_EQ(UpdateCountOf(store, "w"), 7);
 
   const Tensor endless = Full({}, 0x1p60, DType::kU64);
-  EXPECT_THAT(InitState(store, "w", kUpdateCount, endless),
+  EXPECT_THAT(store.SetState("w", kUpdateCount, endless),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected at most")));
   EXPECT_EQ(UpdateCountOf(store, "w"), 7);

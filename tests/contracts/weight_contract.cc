@@ -177,16 +177,16 @@ TEST_P(RuleContractTest, TotalWeightIsAState) {
   ASSERT_OK(store_.InitMany({{"from", Full({2}, 0)}, {"to", Full({2}, 4)}}));
   ASSERT_OK(store_.PushMany({Weighted("from", Full({2}, 4), 2.5)}));
   ASSERT_OK_AND_ASSIGN(
-      const PullReply states,
-      store_.PullMany({{.key = "from", .state = "total_weight"},
-                       {.key = "from", .state = "update_count"}}));
+      const GetStateReply states,
+      store_.GetStates({{"from", "total_weight"}, {"from", "update_count"}}));
   const Tensor& total = states.values[0].tensor;
   EXPECT_THAT(store_.Stat("from")->states, ElementsAre("total_weight"));
   EXPECT_EQ(total.Description(), "f64[]");
   EXPECT_EQ(total.elements<double>()[0], 2.5);
 
-  ASSERT_OK(store_.InitMany({{"to", total, "total_weight"},
-                             {"to", states.values[1].tensor, "update_count"}}));
+  ASSERT_OK(
+      store_.SetStates({{"to", "total_weight", total},
+                        {"to", "update_count", states.values[1].tensor}}));
   ASSERT_OK(store_.PushMany({Weighted("to", Full({2}, 9), 2.5)}));
 
   EXPECT_THAT(store_.Pull("to"), IsOkAndHolds(HasTensor(IsFilledWith(6.5))));

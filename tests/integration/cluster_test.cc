@@ -144,7 +144,7 @@ TEST_F(ClusterTest, KilledServerIsNotLiveAndComesBackToItsKeys) {
   placement_ = members_["a"]->Describe().placement;
   Kill("b");
   ASSERT_NE(members_["a"]->process().AwaitLine("b is not live"), "");
-  EXPECT_FALSE(members_["a"]->Describe().placement.servers[1].is_live);
+  EXPECT_FALSE(members_["a"]->Describe().placement.servers[1].live);
 
   Start("b", 2);
 

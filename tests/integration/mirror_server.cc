@@ -43,7 +43,7 @@ absl::Status Place(Server& server, const std::string& own,
     const std::pair<std::string, std::string> named =
         absl::StrSplit(words[i], absl::MaxSplits('=', 1));
     placement.servers.push_back(
-        {.name = named.first, .address = named.second, .is_live = true});
+        {.name = named.first, .address = named.second, .live = true});
     placement.owners.push_back(static_cast<uint32_t>(i - 2));
   }
   return server.SetPlacement(placement, own);

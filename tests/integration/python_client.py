@@ -24,6 +24,7 @@ import reflection_pb2 as reflection
 from tensorkv.v1 import data_pb2 as data
 from tensorkv.v1 import namespace_pb2 as namespace
 from tensorkv.v1 import service_pb2_grpc
+from tensorkv.v1 import stream_pb2 as stream
 from tensorkv.v1 import tensor_pb2 as tensor
 
 DTYPES = {
@@ -84,12 +85,14 @@ class PythonClient(unittest.TestCase):
             self.assertEqual(pulled.dtype, dtype)
             np.testing.assert_array_equal(pulled, array)
 
-    def push_chunks(self, arrays, stripe=None, part_bytes=1 << 20):
-        """The messages of a PushStream of {key: array}, or of one stripe."""
-        manifest = data.PushManifest()
-        manifest.request.namespace = self.namespace
+    def chunks(self, arrays, manifest, push, stripe=None, part_bytes=1 << 20):
+        """The messages of a stream that pushes {key: array}, or of one stripe.
+
+        `push` is the PushRequest within `manifest`.
+        """
+        push.namespace = self.namespace
         for key, array in arrays.items():
-            entry = manifest.request.entries.add(key=key)
+            entry = push.entries.add(key=key)
             entry.tensor.CopyFrom(to_tensor(array))
             entry.tensor.ClearField("data")
         begin, end = 0, sum(array.nbytes for array in arrays.values())
@@ -100,7 +103,7 @@ class PythonClient(unittest.TestCase):
             begin, end = (
                 min(end, i * share) for i in (stripe.index, stripe.index + 1)
             )
-        yield data.PushChunk(manifest=manifest)
+        yield stream.PushChunk(manifest=manifest)
         start = 0  # of the entry, within the payload
         for i, array in enumerate(arrays.values()):
             first, last = max(begin, start), min(end, start + array.nbytes)
@@ -108,8 +111,8 @@ class PythonClient(unittest.TestCase):
                 offset = at - start
                 size = min(part_bytes, last - at)
                 piece = array.tobytes()[offset : offset + size]
-                yield data.PushChunk(
-                    part=data.Part(entry=i, offset=offset, data=piece)
+                yield stream.PushChunk(
+                    part=stream.Part(entry=i, offset=offset, data=piece)
                 )
             start += array.nbytes
 
@@ -132,15 +135,17 @@ class PythonClient(unittest.TestCase):
         for key, array in arrays.items():
             self.init(key, np.zeros_like(array))
 
-        pushed = self.kv.PushStream(
-            self.push_chunks(arrays, part_bytes=100_000), timeout=60
+        manifest = stream.PushManifest()
+        chunks = self.chunks(
+            arrays, manifest, manifest.push, part_bytes=100_000
         )
+        pushed = self.kv.PushStream(chunks, timeout=60)
 
         self.assertEqual([r.version for r in pushed.results], [2, 2])
-        request = data.PullStreamRequest(max_part_bytes=100_000)
-        request.request.namespace = self.namespace
+        request = stream.PullStreamRequest(max_part_bytes=100_000)
+        request.pull.namespace = self.namespace
         for key in arrays:
-            request.request.entries.add(key=key)
+            request.pull.entries.add(key=key)
         pulled = self.read_values(self.kv.PullStream(request, timeout=60))
         for array, expected in zip(pulled, arrays.values()):
             np.testing.assert_array_equal(array, expected)
@@ -149,17 +154,18 @@ class PythonClient(unittest.TestCase):
         array = np.arange(1001, dtype="<i8")
         self.init("w", np.zeros_like(array))
 
-        calls = [
-            self.kv.PushPullStream(
-                self.push_chunks(
-                    {"w": array},
-                    data.Stripe(index=i, count=3),
-                    part_bytes=1000,
-                ),
-                timeout=60,
+        def push_pull(i):
+            manifest = stream.PushManifest()
+            chunks = self.chunks(
+                {"w": array},
+                manifest,
+                manifest.push_pull.push,
+                stream.Stripe(index=i, count=3),
+                part_bytes=1000,
             )
-            for i in range(3)
-        ]
+            return self.kv.PushPullStream(chunks, timeout=60)
+
+        calls = [push_pull(i) for i in range(3)]
 
         parts = []
         for call in calls:
@@ -194,6 +200,31 @@ class PythonClient(unittest.TestCase):
         self.assertEqual(value.version, 2)
         expected = np.array([[5], [2], [5]]) * table[[3, 1, 3]]
         np.testing.assert_array_equal(to_array(value.tensor), expected)
+
+    def test_states_are_set_and_read(self):
+        self.init("w", np.zeros(2))
+        count = to_tensor(np.array(7))
+        count.dtype = tensor.DTYPE_U64
+        set_state = data.SetStateEntry(
+            key="w", state="update_count", tensor=count
+        )
+        get_state = data.GetStateEntry(key="w", state="update_count")
+
+        self.kv.SetState(
+            data.SetStateRequest(
+                namespace=self.namespace, entries=[set_state]
+            ),
+            timeout=20,
+        )
+        value = self.kv.GetState(
+            data.GetStateRequest(
+                namespace=self.namespace, entries=[get_state]
+            ),
+            timeout=20,
+        ).values[0]
+
+        self.assertEqual(value.version, 1)
+        self.assertEqual(value.tensor, count)
 
     def test_health_service_says_serving(self):
         # HealthCheckRequest{} is no bytes; SERVING is field 1 with value 1.

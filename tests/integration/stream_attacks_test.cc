@@ -42,7 +42,7 @@ std::unique_ptr<Stubs> Connect(const std::string& address) {
 v1::PushChunk Manifest(const std::string& key, int64_t num_elements) {
   v1::PushChunk chunk;
   v1::PushEntry& entry =
-      *chunk.mutable_manifest()->mutable_request()->add_entries();
+      *chunk.mutable_manifest()->mutable_push()->add_entries();
   entry.set_key(key);
   entry.mutable_tensor()->set_dtype(v1::DTYPE_F32);
   entry.mutable_tensor()->add_shape(num_elements);
@@ -89,7 +89,7 @@ class StreamAttacksTest : public ::testing::Test {
     const auto writer = stub_->InitStream(&context, &reply);
     v1::InitChunk chunk;
     v1::InitEntry& entry =
-        *chunk.mutable_manifest()->mutable_request()->add_entries();
+        *chunk.mutable_manifest()->mutable_init()->add_entries();
     entry.set_key(key);
     entry.mutable_tensor()->set_dtype(v1::DTYPE_F32);
     entry.mutable_tensor()->add_shape(num_elements);
@@ -231,7 +231,7 @@ TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
   Init("doomed", kLargeElements);
   grpc::ClientContext context;
   v1::PullStreamRequest request;
-  request.mutable_request()->add_entries()->set_key("doomed");
+  request.mutable_pull()->add_entries()->set_key("doomed");
   const auto reader = stub_->PullStream(&context, request);
   v1::PullChunk chunk;
   ASSERT_TRUE(reader->Read(&chunk));

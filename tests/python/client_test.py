@@ -298,6 +298,28 @@ class ClientTest(StoreTest):
         self.assertEqual(client.broadcast("a", full(8))[0, 0], 9)
 
     @on_every_client
+    def test_states_of_rules_are_set_and_read(self, client):
+        client.set_rule("sgd", learning_rate=1, momentum=0.5)
+        client.init(["a", "b"], [full(0), full(0)])
+        self.assertEqual(client.set_state("a", "momentum", full(8)), 1)
+        client.push(["a", "b"], [full(0), full(0)])
+        out = np.empty((2, 3), "float32")
+        self.assertIs(client.get_state("a", "momentum", out=out), out)
+        self.assert_array(out, full(4))
+        a, b = client.get_state(["a", "b"], "momentum")
+        self.assert_array(a, full(4))
+        self.assert_array(b, full(0))
+        count = np.array(7, "uint64")
+        self.assertEqual(
+            client.set_state(["a", "b"], "update_count", [count, count]),
+            [2, 2],
+        )
+        self.assertEqual(int(client.get_state("b", "update_count")), 7)
+        with self.assertRaises(tensorkv.NotFoundError) as raised:
+            client.get_state("a", "variance")
+        self.assertEqual(raised.exception.reason, "STATE_NOT_FOUND")
+
+    @on_every_client
     def test_errors_have_their_reason(self, client):
         with self.assertRaises(KeyError) as raised:
             client.pull("unknown")

@@ -13,13 +13,13 @@ sys.path.insert(0, os.path.dirname(__file__))
 from stores import StoreTest, full
 
 
-def worker(rank, step, is_live=True, has_left=False):
+def worker(rank, step, live=True, left=False):
     return {
         "rank": rank,
         "name": f"w{rank}",
         "step": step,
-        "is_live": is_live,
-        "has_left": has_left,
+        "live": live,
+        "left": left,
     }
 
 
@@ -44,8 +44,8 @@ class WhomTest(unittest.TestCase):
             "workers": [
                 worker(0, 7),
                 worker(1, 6),
-                worker(2, 7, is_live=False),
-                worker(3, 7, is_live=False, has_left=True),
+                worker(2, 7, live=False),
+                worker(3, 7, live=False, left=True),
             ],
         }
         self.assertEqual(

@@ -38,6 +38,10 @@ class FakeStaging final : public Staging {
   absl::Status CheckPush(const PushRequest&, const CallContext&) override {
     return Check();
   }
+  absl::Status CheckSetState(const SetStateRequest&,
+                             const CallContext&) override {
+    return Check();
+  }
 
   absl::Status Allocate(absl::string_view, absl::Span<Tensor* const> tensors,
                         const CallContext&) override {

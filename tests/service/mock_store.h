@@ -20,7 +20,14 @@ class MockTensorStore : public TensorStore {
   MOCK_METHOD(void, Pull, (PullRequest, CallContext, ReplyCallback<PullReply>),
               (override));
   MOCK_METHOD(void, PushPull,
-              (PushRequest, CallContext, ReplyCallback<PullReply>), (override));
+              (PushPullRequest, CallContext, ReplyCallback<PullReply>),
+              (override));
+  MOCK_METHOD(void, SetState,
+              (SetStateRequest, CallContext, ReplyCallback<SetStateReply>),
+              (override));
+  MOCK_METHOD(void, GetState,
+              (GetStateRequest, CallContext, ReplyCallback<GetStateReply>),
+              (override));
   MOCK_METHOD(absl::StatusOr<DeleteReply>, Delete,
               (DeleteRequest, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<ListReply>, List,
@@ -34,7 +41,8 @@ class MockNamespaceAdmin : public NamespaceAdmin {
   MOCK_METHOD(absl::StatusOr<CreateNamespaceReply>, CreateNamespace,
               (const CreateNamespaceRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
-              (absl::string_view, const CallContext&), (override));
+              (const DescribeNamespaceRequest&, const CallContext&),
+              (override));
   MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces,
               (absl::string_view, size_t, Shows, const CallContext&),
               (override));

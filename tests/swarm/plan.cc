@@ -149,10 +149,11 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
   }
   Of(weights, Verb::kRestore) = 0;
   if (plan.is_mirrored) {
-    // Nothing moves, and keys stay as long as all servers do.
+    // Nothing moves, and keys and their states stay as long as all servers do.
     for (const Verb each :
          {Verb::kMove, Verb::kLateMessage, Verb::kLose, Verb::kDelete,
-          Verb::kDeleteNamespace, Verb::kPushRows, Verb::kUpdateNamespace}) {
+          Verb::kDeleteNamespace, Verb::kPushRows, Verb::kUpdateNamespace,
+          Verb::kSetState}) {
       Of(weights, each) = 0;
     }
     Of(weights, Verb::kWork) += 12;
@@ -307,7 +308,8 @@ bool IsOfKeys(Verb verb) {
     case Verb::kWorkerPull:
     case Verb::kWaitingPull:
     case Verb::kPullRows:
-    case Verb::kPullState:
+    case Verb::kSetState:
+    case Verb::kGetState:
     case Verb::kDelete:
     case Verb::kStat:
     case Verb::kWork:

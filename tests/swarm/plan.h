@@ -34,7 +34,8 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(WorkerPull)                                                            \
   V(WaitingPull)                                                           \
   V(PullRows)                                                              \
-  V(PullState)                                                             \
+  V(SetState)                                                              \
+  V(GetState)                                                              \
   V(Delete)                                                                \
   V(List)                                                                  \
   V(Stat)                                                                  \

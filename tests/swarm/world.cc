@@ -62,8 +62,11 @@ void World::TakePart(const Action& action) {
     case Verb::kWorkerPull:
     case Verb::kWaitingPull:
     case Verb::kPullRows:
-    case Verb::kPullState:
       return Pull(action);
+    case Verb::kSetState:
+      return SetState(action);
+    case Verb::kGetState:
+      return GetState(action);
     case Verb::kDelete:
       return Delete(action);
     case Verb::kList:
@@ -88,6 +91,41 @@ void World::TakePart(const Action& action) {
     default:
       return TakeEvent(action);
   }
+}
+
+void World::Repeat(const Action& action) {
+  // Longer ago than that, a client does not repeat a call.
+  constexpr absl::Duration kRemembered = absl::Minutes(10);
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    const std::vector<CallPtr>& made = made_[action.actor];
+    if (made.empty()) return;
+    const size_t back =
+        action.verb == Verb::kLateRepeat ? action.how % made.size() : 0;
+    call = made[made.size() - 1 - back];
+    // A worker that asks what is next has given up what it had pushed.
+    const SpacePlan& plan = spaces_[call->space].plan;
+    if (plan.config.mode == Mode::kBounded && plan.is_orderly &&
+        call->has_ended_work && !call->work.ok()) {
+      return;
+    }
+    if (!call->make || call->last_made + kRemembered < alarms_.Now() ||
+        call->generation != spaces_[call->space].generation || !Route(*call)) {
+      return;
+    }
+  }
+  Run([call] { call->make(call); });
+}
+
+void World::Cancel(const Action& action) {
+  std::shared_ptr<Cancellation> cancellation;
+  {
+    MutexLock lock(&mutex_);
+    if (under_way_.empty()) return;
+    cancellation = under_way_[action.number % under_way_.size()]->cancellation;
+  }
+  Run([cancellation] { cancellation->Cancel(); });
 }
 
 // What is no call of data.

@@ -38,6 +38,8 @@ class World final : public WorldState {
   class Reader;
   // --- Events (world.cc) -----------------------------------------------------
   void TakePart(const Action& action);
+  void Repeat(const Action& action);
+  void Cancel(const Action& action);
   void TakeEvent(const Action& action);
   void Resume(const Action& action);
   void Settle();
@@ -80,7 +82,21 @@ class World final : public WorldState {
                const Values& values, const absl::StatusOr<InitReply>& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pull(const Action& action);
-  void EndPull(const AttemptPtr& attempt, const PullRequest& request,
+  void CheckPulled(const Attempt& attempt, const PullRequest& request,
+                   const PullReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetState(const Action& action);
+  void EndSetState(const AttemptPtr& attempt, const Keys& keys,
+                   const absl::StatusOr<SetStateReply>& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GetState(const Action& action);
+  // Has the call read by that verb of the store.
+  template <typename Request>
+  void SetRead(Call& call, const Request& request,
+               void (TensorStore::*verb)(Request, CallContext,
+                                         ReplyCallback<PullReply>));
+  template <typename Request>
+  void EndRead(const AttemptPtr& attempt, const Request& request,
                const absl::StatusOr<PullReply>& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Delete(const Action& action);
@@ -90,8 +106,6 @@ class World final : public WorldState {
   void ChangeNamespaces(const Action& action);
   absl::Status CreateAt(uint32_t at, const CreateNamespaceRequest& request);
   absl::Status DeleteAt(uint32_t at, const std::string& name);
-  void Repeat(const Action& action);
-  void Cancel(const Action& action);
   // Makes a call that blocks its thread and answers with a status.
   void Ask(const CallPtr& call, std::function<absl::Status()> ask,
            std::function<void(const absl::Status&)> end);

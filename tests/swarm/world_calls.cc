@@ -1,6 +1,7 @@
 // How the world creates, reads and deletes keys, and asks for all else.
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,9 @@
 
 namespace tensorkv::swarm {
 namespace {
+
+// Only keys of Rule::kMomentum have it.
+constexpr char kState[] = "momentum";
 
 std::vector<uint32_t> KeysOf(const Action& action) {
   std::vector<uint32_t> keys;
@@ -130,8 +134,7 @@ void World::Pull(const Action& action) {
     request.name_space = space.plan.name;
     const bool waits = action.verb == Verb::kWaitingPull;
     request.wait_for_keys = waits;
-    const bool is_whole =
-        action.verb != Verb::kPullRows && action.verb != Verb::kPullState;
+    const bool is_whole = action.verb != Verb::kPullRows;
     if (is_whole && action.how / 8 % 8 == 1) request.dtype = DType::kBF16;
     if (action.verb == Verb::kWorkerPull && space.plan.is_group()) {
       request.worker = space.members[action.actor].worker;
@@ -143,37 +146,44 @@ void World::Pull(const Action& action) {
       }
       Random random(uint64_t{action.number} * kNumKeys + key);
       if (action.verb == Verb::kPullRows) entry.rows = ChooseRows(random);
-      if (action.verb == Verb::kPullState) entry.state = "momentum";
       request.entries.push_back(std::move(entry));
     }
     call = NewCall(action, /*changes=*/false);
-    call->ask_again = [this, request](const Call& made, const CallContext& in,
-                                      auto done) {
-      At(made).front().Pull(request, in,
-                            [done](const absl::StatusOr<PullReply>& reply) {
-                              done(reply.status());
-                            });
-    };
-    call->make = [this, request](const CallPtr& made) {
-      CallContext context;
-      ReplyCallback<PullReply> done;
-      {
-        MutexLock lock(&mutex_);
-        const AttemptPtr attempt = Begin(made, /*blocks=*/false);
-        context = ContextOf(*attempt);
-        done = Ending<PullReply>(
-            attempt,
-            [this, attempt, request](const absl::StatusOr<PullReply>& reply) {
-              EndPull(attempt, request, reply);
-            });
-      }
-      At(*made).front().Pull(request, context, std::move(done));
-    };
+    SetRead(*call, request, &TensorStore::Pull);
   }
   Run([call] { call->make(call); });
 }
 
-void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
+template <typename Request>
+void World::SetRead(Call& call, const Request& request,
+                    void (TensorStore::*verb)(Request, CallContext,
+                                              ReplyCallback<PullReply>)) {
+  call.ask_again = [this, request, verb](const Call& made,
+                                         const CallContext& in, auto done) {
+    (At(made).front().*verb)(request, in,
+                             [done](const absl::StatusOr<PullReply>& reply) {
+                               done(reply.status());
+                             });
+  };
+  call.make = [this, request, verb](const CallPtr& made) {
+    CallContext context;
+    ReplyCallback<PullReply> done;
+    {
+      MutexLock lock(&mutex_);
+      const AttemptPtr attempt = Begin(made, /*blocks=*/false);
+      context = ContextOf(*attempt);
+      done = Ending<PullReply>(
+          attempt,
+          [this, attempt, request](const absl::StatusOr<PullReply>& reply) {
+            EndRead(attempt, request, reply);
+          });
+    }
+    (At(*made).front().*verb)(request, context, std::move(done));
+  };
+}
+
+template <typename Request>
+void World::EndRead(const AttemptPtr& attempt, const Request& request,
                     const absl::StatusOr<PullReply>& reply) {
   EndAttempt(attempt, reply.status(), "");
   Space& space = spaces_[attempt->call->space];
@@ -191,19 +201,90 @@ void World::EndPull(const AttemptPtr& attempt, const PullRequest& request,
     }
     return;
   }
-  if (!request.entries[0].state.empty()) return;
+  if constexpr (std::is_same_v<Request, PullRequest>) {
+    CheckPulled(*attempt, request, *reply);
+  }
+}
+
+void World::CheckPulled(const Attempt& attempt, const PullRequest& request,
+                        const PullReply& reply) {
   if (request.entries[0].rows || request.dtype != DType::kUnknown) {
-    return CheckParts(*attempt, request, *reply);
+    return CheckParts(attempt, request, reply);
   }
   std::vector<uint32_t> keys;
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const PullEntry& entry = request.entries[i];
     keys.push_back(KeyOf(entry.key));
-    if (reply->values[i].version < entry.min_version) {
-      Find(absl::StrCat("older than was asked for: ", attempt->call->what));
+    if (reply.values[i].version < entry.min_version) {
+      Find(absl::StrCat("older than was asked for: ", attempt.call->what));
     }
   }
-  ObserveAll(*attempt, keys, *reply);
+  ObserveAll(attempt, keys, reply);
+}
+
+void World::GetState(const Action& action) {
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    GetStateRequest request = {.name_space = spaces_[action.space].plan.name};
+    for (const uint32_t key : KeysOf(action)) {
+      request.entries.push_back({KeyName(key), kState});
+    }
+    call = NewCall(action, /*changes=*/false);
+    SetRead(*call, request, &TensorStore::GetState);
+  }
+  Run([call] { call->make(call); });
+}
+
+void World::SetState(const Action& action) {
+  CallPtr call;
+  {
+    MutexLock lock(&mutex_);
+    call = NewCall(action, /*changes=*/true);
+    SetStateRequest request = {.name_space = spaces_[action.space].plan.name,
+                               .call_id = call->id};
+    const std::vector<uint32_t> keys = KeysOf(action);
+    for (const uint32_t key : keys) {
+      Random random(uint64_t{action.number} * kNumKeys + key);
+      Elements elements;
+      for (double& each : elements) each = random.Between(-9, 9);
+      request.entries.push_back(
+          {KeyName(key), kState, TensorOf(elements, DType::kF32)});
+    }
+    call->make = [this, request, keys](const CallPtr& made) {
+      CallContext context;
+      ReplyCallback<SetStateReply> done;
+      {
+        MutexLock lock(&mutex_);
+        const AttemptPtr attempt = Begin(made, /*blocks=*/false);
+        context = ContextOf(*attempt);
+        done = Ending<SetStateReply>(
+            attempt, [this, attempt,
+                      keys](const absl::StatusOr<SetStateReply>& reply) {
+              EndSetState(attempt, keys, reply);
+            });
+        Space& space = spaces_[made->space];
+        if (made->generation == space.generation) {
+          for (const uint32_t key : keys) BeginChange(space, key);
+        }
+      }
+      At(*made).front().SetState(request, context, std::move(done));
+    };
+  }
+  Run([call] { call->make(call); });
+}
+
+// Nobody tells between which updates it was.
+void World::EndSetState(const AttemptPtr& attempt, const Keys& keys,
+                        const absl::StatusOr<SetStateReply>& reply) {
+  const Call& call = *attempt->call;
+  EndAttempt(attempt, reply.status(), TextOf(reply));
+  Space& space = spaces_[call.space];
+  if (call.generation != space.generation) return;
+  for (const uint32_t key : keys) {
+    if (EndChange(space, key)) space.keys[key] = attempt->known_before[key];
+    if (space.plan.rule == Rule::kMomentum) space.ledgers[key].Forget();
+  }
 }
 
 void World::Ask(const CallPtr& call, std::function<absl::Status()> ask,
@@ -318,7 +399,8 @@ void World::Look(const Action& action) {
         },
         nullptr);
   }
-  StatRequest request = {.name_space = name, .with_digest = action.how % 2 > 0};
+  StatRequest request = {.name_space = name,
+                         .compute_digests = action.how % 2 > 0};
   for (const uint32_t key : KeysOf(action)) {
     request.keys.push_back(KeyName(key));
   }
@@ -537,41 +619,6 @@ absl::Status World::CreateAt(uint32_t at,
     space.uid = reply->uid;
   }
   return absl::OkStatus();
-}
-
-void World::Repeat(const Action& action) {
-  // Longer ago than that, a client does not repeat a call.
-  constexpr absl::Duration kRemembered = absl::Minutes(10);
-  CallPtr call;
-  {
-    MutexLock lock(&mutex_);
-    const std::vector<CallPtr>& made = made_[action.actor];
-    if (made.empty()) return;
-    const size_t back =
-        action.verb == Verb::kLateRepeat ? action.how % made.size() : 0;
-    call = made[made.size() - 1 - back];
-    // A worker that asks what is next has given up what it had pushed.
-    const SpacePlan& plan = spaces_[call->space].plan;
-    if (plan.config.mode == Mode::kBounded && plan.is_orderly &&
-        call->has_ended_work && !call->work.ok()) {
-      return;
-    }
-    if (!call->make || call->last_made + kRemembered < alarms_.Now() ||
-        call->generation != spaces_[call->space].generation || !Route(*call)) {
-      return;
-    }
-  }
-  Run([call] { call->make(call); });
-}
-
-void World::Cancel(const Action& action) {
-  std::shared_ptr<Cancellation> cancellation;
-  {
-    MutexLock lock(&mutex_);
-    if (under_way_.empty()) return;
-    cancellation = under_way_[action.number % under_way_.size()]->cancellation;
-  }
-  Run([cancellation] { cancellation->Cancel(); });
 }
 
 }  // namespace tensorkv::swarm

@@ -31,7 +31,7 @@ void World::StartCluster() {
   if (!is_cluster()) return;
   ClusterPlacement placement = {.cluster = "swarm", .version = 1};
   for (const auto& server : servers_) {
-    placement.servers.push_back({.name = server->name(), .is_live = true});
+    placement.servers.push_back({.name = server->name(), .live = true});
   }
   for (uint32_t i = 0; i < plan_.num_partitions; ++i) {
     placement.owners.push_back(i % plan_.num_servers);

@@ -196,7 +196,9 @@ void World::MakePush(const CallPtr& call, const PushRequest& request,
     }
   }
   TensorStore& front = At(*call).front();
-  if (pulls) return front.PushPull(request, context, std::move(pulled));
+  if (pulls) {
+    return front.PushPull({request}, context, std::move(pulled));
+  }
   front.Push(request, context, std::move(pushed));
 }
 

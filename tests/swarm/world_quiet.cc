@@ -220,7 +220,7 @@ void WorldState::CheckHeadroom(MemoryTensorStore& store,
   std::vector<uint64_t> found;
   for (const SpacePlan& each : plan_.spaces) {
     const uint64_t limit = each.config.budget_bytes;
-    const auto status = store.DescribeNamespace(each.name, {});
+    const auto status = store.DescribeNamespace({each.name}, {});
     if (limit == 0 || !status.ok()) return;
     const auto large = Tensor::Allocate(
         DType::kF32, Shape({static_cast<int64_t>(limit / sizeof(float))}));

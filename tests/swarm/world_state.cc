@@ -367,7 +367,7 @@ void WorldState::CheckBudgets(bool is_empty) {
 void WorldState::CheckBudgets(Server& server, bool is_empty) {
   for (const SpacePlan& each : plan_.spaces) {
     const absl::StatusOr<NamespaceStatus> status =
-        server.store().DescribeNamespace(each.name, {});
+        server.store().DescribeNamespace({each.name}, {});
     if (!status.ok()) continue;
     const MemoryUse& memory = status->memory;
     const uint64_t most_rounds =

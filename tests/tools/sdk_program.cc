@@ -1,6 +1,6 @@
 // Uses each public class from outside the repository: a worker's step over a
-// connection, calls that are not waited for, rows, rules, and why a call
-// failed.
+// connection, calls that are not waited for, rows, states, rules, and
+// why a call failed.
 //
 //   sdk_program HOST:PORT
 #include <tensorkv/base/status_macros.h>
@@ -68,6 +68,12 @@ void TryRows(Client& client) {
   Expect(row.tensor.elements<float>()[0] == 4, "the row");
 }
 
+void TryStates(Client& client) {
+  const Value count = Get(client.GetState("w", "update_count"));
+  Expect(count.tensor.Description() == "u64[]", "the count of updates");
+  Expect(client.SetState("w", "update_count", count.tensor).ok(), "a state");
+}
+
 // Counts attempts.
 class Attempts final : public ClientObserver {
  public:
@@ -110,6 +116,7 @@ int main(int, char** argv) {
   TryWorker(options);
   TryBounds(options);
   TryRows(*client);
+  TryStates(*client);
   TryPipeline(*client);
   std::cout << NameOf(Method::kPush) << " " << NameOf(Get(ParseDType("bf16")))
             << "\n";

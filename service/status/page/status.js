@@ -83,7 +83,7 @@ function showCluster({server_name: name, placement}) {
   for (const partition of missing) ++lacking[placement.owners[partition]];
   show('cluster', placement.servers.map((server, i) => [
     server.name === name ? `${name} (this one)` : server.name, server.address,
-    server.is_live ? 'yes' : 'no',
+    server.live ? 'yes' : 'no',
     owned[i], lacking[i],
   ]));
 }
@@ -104,8 +104,8 @@ function showWorkers(workers) {
   const fastest = Math.max(...workers.map((each) => Number(each.step)));
   show('workers', workers.map((each) => [
     each.worker.rank, each.name, each.step, fastest - each.step,
-    each.is_live ? `${parseFloat(each.lease_remaining).toFixed(1)} s` :
-        each.has_left ? 'left' : 'lost',
+    each.live ? `${parseFloat(each.lease_remaining).toFixed(1)} s` :
+        each.left ? 'left' : 'lost',
   ]));
 }
 

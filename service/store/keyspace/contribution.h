@@ -29,7 +29,7 @@ struct Slot {
         buffer(entry.tensor.TakeBuffer()),
         encoding(std::move(entry.encoding)),
         rows(std::move(entry.rows)),
-        updates_all_rows(entry.updates_all_rows) {
+        update_all_rows(entry.update_all_rows) {
     if (entry.weight != 0) factor = weight = entry.weight;
     has_weight = factor != 1;
   }
@@ -46,7 +46,7 @@ struct Slot {
   RefPtr<const Encoding> encoding;
   // Mean what the fields of PushEntry with these names mean.
   RefPtr<const RowIds> rows;
-  bool updates_all_rows = false;
+  bool update_all_rows = false;
   // Says how many entries of pushes this is the sum of, and what they weigh
   // together.
   uint32_t num_entries = 1;

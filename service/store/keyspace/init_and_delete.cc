@@ -13,7 +13,6 @@
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
-#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 #include "service/store/round_exchange.h"
@@ -433,9 +432,6 @@ void RemoveKey(Transaction& transaction, const StoredKey& key) {
 
 void Namespace::Init(InitRequest request, CallContext context,
                      ReplyCallback<InitReply> done) {
-  if (NamesStates(request.entries)) {
-    return InitStates(*state_, std::move(request), std::move(done));
-  }
   const std::shared_ptr<const RuleBindings> bindings = state_->Bindings();
   const size_t num_patterns =
       bindings->num_patterns() + bindings->multipliers.num_patterns();
@@ -459,18 +455,11 @@ void Namespace::Init(InitRequest request, CallContext context,
 
 absl::Status Namespace::CheckInit(const InitRequest& request,
                                   const Caller& caller) const {
-  const bool is_of_states = NamesStates(request.entries);
-  RETURN_IF_ERROR(is_of_states ? CheckStateFields(*state_, request)
-                               : CheckFields(*state_, request));
-  StagingLayout staging(state_->tensor_placement->sharing());
-  for (const InitEntry& entry : request.entries) {
-    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
-  }
+  RETURN_IF_ERROR(CheckFields(*state_, request));
   return state_->CheckHeadroomUnlessRepeat(
-      caller, request.call_id, staging.total_bytes(), [&] {
-        return is_of_states ? BytesToInitStates(*state_, request)
-                            : BytesToInit(*state_, request);
-      });
+      caller, request.call_id,
+      BytesToStage(state_->tensor_placement->sharing(), request),
+      [&] { return BytesToInit(*state_, request); });
 }
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {

@@ -208,7 +208,7 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
     }
   }
   absl::Span<StatusAndRule> rest;
-  if (request.with_digest) rest = absl::MakeSpan(statuses);
+  if (request.compute_digests) rest = absl::MakeSpan(statuses);
   const auto go_on = [&]() -> absl::Status {
     RETURN_IF_ERROR(CheckIsWanted(*state_, context));
     if (state_->Now() < end) return absl::OkStatus();

@@ -320,7 +320,7 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
                    .next_step = had_left
                                     ? FirstStepAfterLeave(state, worker.rank)
                                     : FirstStepOf(state, worker.rank),
-                   .was_lost = was_lost};
+                   .lost_before = was_lost};
 }
 
 absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
@@ -340,7 +340,7 @@ absl::Status RemoveWorker(NamespaceState& state, const LeaveRequest& request) {
   Transaction transaction(state);
   const Worker& worker = request.worker;
   RETURN_IF_ERROR(state.workers->CheckJoined(worker, state.Now()));
-  if (request.is_lost) {
+  if (request.lost) {
     state.workers->EndLease(worker, state.Now());
     Lose(transaction, {worker.rank});
   } else {
@@ -377,7 +377,7 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
 absl::Status Namespace::Leave(const LeaveRequest& request, const CallContext&) {
   RETURN_IF_ERROR(RemoveWorker(*state_, request));
   // The loss has been reported.
-  if (request.is_lost) return absl::OkStatus();
+  if (request.lost) return absl::OkStatus();
   state_->Report(StoreEvent::kWorkerLeft,
                  absl::StrCat("rank ", request.worker.rank));
   return absl::OkStatus();

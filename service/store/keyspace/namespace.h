@@ -130,10 +130,10 @@ class Namespace {
             ReplyCallback<InitReply> done);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
-  // Makes the first half of a PushPull, whose reply counts too: `names` takes
-  // the names of the entries once the push is in.
-  void Push(PushRequest request, const CallContext& context,
-            std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
+  // Makes the first half of a PushPull. `pull` is the second, whose reply counts too:
+  // it takes the names of the entries once the push is in.
+  void Push(PushRequest request, const CallContext& context, PullRequest* pull,
+            ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
   // Makes the second half of a PushPull: of the rounds that its worker has part
@@ -141,6 +141,10 @@ class Namespace {
   // pushed again.
   void PullOfPush(PullRequest request, Step step, CallContext context,
                   ReplyCallback<PullReply> done);
+  void SetState(SetStateRequest request, CallContext context,
+                ReplyCallback<SetStateReply> done);
+  void GetState(GetStateRequest request, const CallContext& context,
+                ReplyCallback<GetStateReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
@@ -159,6 +163,8 @@ class Namespace {
   absl::Status CheckInit(const InitRequest& request,
                          const Caller& caller) const;
   absl::Status CheckPush(const PushRequest& request, const Caller& caller);
+  absl::Status CheckSetState(const SetStateRequest& request,
+                             const Caller& caller) const;
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
   bool ReadsInPlace() const;
 

@@ -14,7 +14,6 @@
 #include "service/store/keyspace/row_check.h"
 #include "service/store/keyspace/row_reads.h"
 #include "service/store/keyspace/staged_tensors.h"
-#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/looks.h"
 #include "service/store/names.h"
@@ -534,9 +533,6 @@ void Namespace::Pull(PullRequest request, CallContext context,
 
 void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
                            ReplyCallback<PullReply> done) {
-  if (NamesStates(request.entries)) {
-    return PullStates(*state_, std::move(request), context, std::move(done));
-  }
   StartPull(*state_, std::move(request), step, std::move(context),
             /*update_counts=*/nullptr, std::move(done));
 }

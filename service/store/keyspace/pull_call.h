@@ -15,10 +15,9 @@
 
 namespace tensorkv {
 
-// Starts a pull of values, not of states, as Namespace::PullOfPush does; `done`
-// is called once, now or when the wait has ended. `update_counts`, which is
-// null or outlives the call, gets those of the keys as they are with their
-// values.
+// Starts a pull as Namespace::PullOfPush does; `done` is called once, now or
+// when the wait has ended. `update_counts`, which is null or outlives the call,
+// gets those of the keys as they are with their values.
 void StartPull(NamespaceState& state, PullRequest request, Step step,
                CallContext context, std::vector<uint64_t>* update_counts,
                ReplyCallback<PullReply> done);

@@ -141,52 +141,51 @@ void LookAtRows(const NamespaceState& state, const PushRequest& request) {
 
 // Makes a push whose fields are right and that need not wait for other workers.
 void PushNow(NamespaceState& state, PushRequest request,
-             const CallContext& context, std::vector<PullEntry>* names,
+             const CallContext& context, PullRequest* pull,
              ReplyCallback<PushReply> done) {
   const auto call = MakeRefCounted<QueuedCall>();
   call->done = std::move(done);
-  call->is_followed = names != nullptr;
+  call->is_followed = pull != nullptr;
   const absl::Status status =
-      PushAdmission(state, std::move(request), context, names, call).Run();
+      PushAdmission(state, std::move(request), context, pull, call).Run();
   if (!status.ok()) std::move(call->done)(status);
 }
 
 void PushHere(NamespaceState& state, PushRequest request,
-              const CallContext& context, std::vector<PullEntry>* names,
+              const CallContext& context, PullRequest* pull,
               ReplyCallback<PushReply> done) {
   absl::Status status = CheckFields(state, request);
   if (!status.ok()) return std::move(done)(std::move(status));
   if (MustWaitForOthers(state, request)) {
-    return ParkPush(state, std::move(request), context, names, std::move(done));
+    return ParkPush(state, std::move(request), context, pull, std::move(done));
   }
-  PushNow(state, std::move(request), context, names, std::move(done));
+  PushNow(state, std::move(request), context, pull, std::move(done));
 }
 
 }  // namespace
 
 void Push(NamespaceState& state, PushRequest request,
-          const CallContext& context, std::vector<PullEntry>* names,
+          const CallContext& context, PullRequest* pull,
           ReplyCallback<PushReply> done) {
   if (!TakesLong(state, request)) {
-    return PushHere(state, std::move(request), context, names, std::move(done));
+    return PushHere(state, std::move(request), context, pull, std::move(done));
   }
   TaskPool::Task push = [state = state.shared_from_this(),
-                         request = std::move(request), context, names,
+                         request = std::move(request), context, pull,
                          done = std::move(done)]() mutable {
-    PushHere(*state, std::move(request), context, names, std::move(done));
+    PushHere(*state, std::move(request), context, pull, std::move(done));
   };
   if (!state.Submit(std::move(push))) std::move(push)();
 }
 
 void Namespace::Push(PushRequest request, const CallContext& context,
                      ReplyCallback<PushReply> done) {
-  Push(std::move(request), context, /*names=*/nullptr, std::move(done));
+  Push(std::move(request), context, /*pull=*/nullptr, std::move(done));
 }
 
 void Namespace::Push(PushRequest request, const CallContext& context,
-                     std::vector<PullEntry>* names,
-                     ReplyCallback<PushReply> done) {
-  tensorkv::Push(*state_, std::move(request), context, names, std::move(done));
+                     PullRequest* pull, ReplyCallback<PushReply> done) {
+  tensorkv::Push(*state_, std::move(request), context, pull, std::move(done));
 }
 
 absl::Status CheckFields(const NamespaceState& state,
@@ -290,17 +289,17 @@ absl::Status PushAdmission::CopyToDevice() {
 }
 
 uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
-  if (request_.reply_dtype == DType::kUnknown) return entries.value_bytes;
+  if (pull_->dtype == DType::kUnknown) return entries.value_bytes;
   uint64_t bytes = 0;
   for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
-    bytes += entry.key->num_elements() * SizeOf(request_.reply_dtype);
+    bytes += entry.key->num_elements() * SizeOf(pull_->dtype);
   }
   return bytes;
 }
 
 // The values of a PushPull are copied for its reply.
 uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
-  if (names_ == nullptr) return 0;
+  if (pull_ == nullptr) return 0;
   return BytesBeyondTensors(
       SumOfBytes(ReplyBytes(entries), entries.keys.size() * kBufferAlignment));
 }
@@ -322,7 +321,7 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
 
 void PushAdmission::SkipEmptyLists() {
   for (PushEntry& entry : request_.entries) {
-    if (entry.rows && entry.rows->size() == 0 && !entry.updates_all_rows) {
+    if (entry.rows && entry.rows->size() == 0 && !entry.update_all_rows) {
       entry.skip = true;
     }
   }
@@ -333,14 +332,14 @@ absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
   RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));
-  if (names_ != nullptr) RETURN_IF_ERROR(CheckReply(entries));
+  if (pull_ != nullptr) RETURN_IF_ERROR(CheckReply(entries));
   return entries;
 }
 
 // The device converts the values. What copies of the call's tensors take there
 // is free by then.
 absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
-  const DType dtype = request_.reply_dtype;
+  const DType dtype = pull_->dtype;
   RETURN_IF_ERROR(CheckCast(dtype));
   uint64_t cast_bytes = 0;
   for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
@@ -358,7 +357,7 @@ absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
 }
 
 absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
-  if (request_.reply_dtype != DType::kUnknown) {
+  if (pull_->dtype != DType::kUnknown) {
     RETURN_IF_ERROR(CheckCasts(entries));
   }
   const uint64_t max_bytes = context_.max_reply_bytes;
@@ -398,9 +397,9 @@ absl::StatusOr<bool> PushAdmission::Admit() {
                                               std::move(overhead_),
                                               std::move(value_reservation_));
   RecordStep();
-  if (names_ != nullptr) {
+  if (pull_ != nullptr) {
     for (PushEntry& entry : request_.entries) {
-      names_->push_back({std::move(entry.key), 0});
+      pull_->entries.push_back({std::move(entry.key)});
     }
   }
   if (call_->num_pending == 0) transaction_.Send(call_);
@@ -541,14 +540,9 @@ void PushAdmission::RecordStep() {
 absl::Status Namespace::CheckPush(const PushRequest& request,
                                   const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(*state_, request));
-  StagingLayout staging(state_->tensor_placement->sharing());
-  for (const PushEntry& entry : request.entries) {
-    if (!entry.skip && !entry.tensor.has_data()) {
-      staging.Add(entry.tensor.size_bytes());
-    }
-  }
   return state_->CheckHeadroomUnlessRepeat(
-      caller, request.call_id, staging.total_bytes(),
+      caller, request.call_id,
+      BytesToStage(state_->tensor_placement->sharing(), request),
       [&] { return BytesToPush(*state_, request); });
 }
 

@@ -17,11 +17,11 @@
 
 namespace tensorkv {
 
-// Pushes as TensorStore says. `names`, if not null, takes the names of the
-// entries once the push is in: a PushPull pulls them, so that its reply counts
-// too.
+// Pushes as TensorStore says. `pull`, if not null, is the pull with which a
+// PushPull goes on, so that its reply counts too: it takes the names of the
+// entries once the push is in.
 void Push(NamespaceState& state, PushRequest request,
-          const CallContext& context, std::vector<PullEntry>* names,
+          const CallContext& context, PullRequest* pull,
           ReplyCallback<PushReply> done);
 
 // Checks the fields of a push that can be checked without looking at keys.
@@ -53,7 +53,7 @@ class PushAdmission {
   // `call` has the callback that gets the answer. The other arguments are those
   // of Push.
   PushAdmission(NamespaceState& state, PushRequest request,
-                const CallContext& context, std::vector<PullEntry>* names,
+                const CallContext& context, PullRequest* pull,
                 RefPtr<QueuedCall> call)
       : transaction_(state, std::defer_lock),
         state_(state),
@@ -62,7 +62,7 @@ class PushAdmission {
         applies_at_once_(state.mode->applies_at_once()),
         forgets_contributions_(state.mode->forgets_contributions()),
         is_copied_(state.tensor_placement->copies()),
-        names_(names),
+        pull_(pull),
         call_(std::move(call)),
         guard_(state.Guard(), state.config.num_workers > 0,
                state.memory.host().contributions) {}
@@ -129,7 +129,7 @@ class PushAdmission {
   const bool applies_at_once_;
   const bool forgets_contributions_;
   const bool is_copied_;  // on the way to the device
-  std::vector<PullEntry>* const names_;
+  PullRequest* const pull_;
   const RefPtr<QueuedCall> call_;
   GuardedPush guard_;
   // They count the tensors where they are kept, what these are decoded to

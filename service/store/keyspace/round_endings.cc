@@ -92,7 +92,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                   [](const Slot& slot) { return !slot.rows; });
   RowBatches::Options options = {.num_rows = key.num_rows(),
                                  .slots = job.partial.slots,
-                                 .updates_all_rows = has_tensors,
+                                 .update_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
   options.whole.rule = &UpdateRule::Assign();
   options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
@@ -115,7 +115,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
   }
   ASSIGN_OR_RETURN(const MutableTensorView value,
                    AllocateSum(state, job, num_elements, sum));
-  sum.slots[0].updates_all_rows = UpdatesAllRows(job.partial.slots);
+  sum.slots[0].update_all_rows = UpdatesAllRows(job.partial.slots);
   sum.slots[0].rows = std::move(ids);
   batches.SetValue(value);
   RETURN_IF_ERROR(ApplyAll(state.device(), batches));

@@ -42,7 +42,7 @@ bool HasRows(absl::Span<const Slot> slots) {
 
 bool UpdatesAllRows(absl::Span<const Slot> slots) {
   return std::any_of(slots.begin(), slots.end(), [](const Slot& slot) {
-    return !slot.rows || slot.updates_all_rows;
+    return !slot.rows || slot.update_all_rows;
   });
 }
 
@@ -105,7 +105,7 @@ absl::Span<const TensorUpdate> RowBatches::Next() {
     const bool has_named = next_named_ < named_.size();
     const int64_t end_row =
         has_named ? named_[next_named_].row : options_.num_rows;
-    if (options_.updates_all_rows && next_row_ < end_row) {
+    if (options_.update_all_rows && next_row_ < end_row) {
       AddUnnamed(end_row);
     } else if (has_named) {
       AddNamed();

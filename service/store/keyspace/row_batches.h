@@ -54,7 +54,7 @@ class RowBatches {
     int64_t num_rows = 0;
     // In their order. They outlive the batches.
     absl::Span<const Slot> slots;
-    bool updates_all_rows = false;
+    bool update_all_rows = false;
     // NumZeros of them, or as many as the key has elements if these are fewer;
     // may be null unless all rows are to be updated, and none of the
     // contributions is a tensor.

@@ -68,6 +68,20 @@ class StagingLayout {
   size_t shared_ = 0;
 };
 
+// Returns the bytes of the buffers that those tensors of a request's entries
+// get which have no memory yet.
+template <typename Request>
+uint64_t BytesToStage(const BufferSharing& sharing, const Request& request) {
+  StagingLayout layout(sharing);
+  for (const auto& entry : request.entries) {
+    if constexpr (requires { entry.skip; }) {
+      if (entry.skip) continue;
+    }
+    if (!entry.tensor.has_data()) layout.Add(entry.tensor.size_bytes());
+  }
+  return layout.total_bytes();
+}
+
 // Gives each of the tensors uninitialised host memory, which `account` counts.
 // Errors: ResourceExhausted; then no tensor has changed.
 absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,

@@ -1,15 +1,20 @@
-#include "service/store/keyspace/state_calls.h"
+// SetState and GetState: states are copied in an access of each key between its
+// updates, which the calls wait for on no thread.
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_cast.h"
+#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/state_access.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
@@ -22,30 +27,15 @@ std::string Subject(absl::string_view key, absl::string_view state) {
   return absl::StrCat("state ", Quoted(state), " of key ", Quoted(key));
 }
 
-// Checks what the entries of every such call have in common.
-template <typename Entry>
-absl::Status CheckEntry(const Entry& entry) {
-  RETURN_IF_ERROR(CheckKey(entry.key));
-  if (!entry.state.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("key ", Quoted(entry.key),
-                   ": expected a state, as other entries name one, got none"));
-}
-
-absl::Status CheckStatePull(const NamespaceState& state,
-                            const PullRequest& request) {
+// Checks what the entries of both calls have in common.
+template <typename Request>
+absl::Status CheckNames(const NamespaceState& state, const Request& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
-  if (request.dtype != DType::kUnknown) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype of a pull: expected none for states, got ",
-                     NameOf(request.dtype)));
-  }
-  for (const PullEntry& entry : request.entries) {
-    RETURN_IF_ERROR(CheckEntry(entry));
-    if (entry.min_version == 0 && !request.wait_for_keys) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(Subject(entry.key, entry.state),
-                     ": expected neither min_version nor wait_for_keys"));
+  for (const auto& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+    if (!entry.state.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "key ", Quoted(entry.key), ": expected the name of a state, got none"));
   }
   return absl::OkStatus();
 }
@@ -92,6 +82,15 @@ class AccessesOfKeys {
   absl::Status Add(const std::string& key, std::string state, Tensor tensor) {
     auto [update, is_new] = updates_.try_emplace(key);
     PendingUpdate& access = update->second;
+    if (kind_ == StateAccess::Kind::kWrite) {
+      const RefPtr<BudgetAccount>& account =
+          state_.memory.host().contributions;
+      if (!IsCountedBy(*account, tensor)) {
+        ASSIGN_OR_RETURN(Reservation uncounted,
+                         Reservation::Create(account, tensor.size_bytes()));
+        access.tensor_reservation.Merge(std::move(uncounted));
+      }
+    }
     if (is_new) {
       ASSIGN_OR_RETURN(access.overhead,
                        Reservation::Create(state_.memory.metadata(),
@@ -140,16 +139,16 @@ class AccessesOfKeys {
 
 // Returns the reply that is to be filled, with memory on the host that is
 // counted as values.
-absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
-                                    const PullRequest& request,
-                                    const CallContext& context) {
-  PullReply reply;
+absl::StatusOr<GetStateReply> MakeReply(NamespaceState& state,
+                                        const GetStateRequest& request,
+                                        const CallContext& context) {
+  GetStateReply reply;
   {
     MutexLock lock(&state.mutex);
     RETURN_IF_ERROR(state.CheckAndRenew(request.worker));
     RETURN_IF_ERROR(
         CheckFence(state, StateAccess::Kind::kRead, request.entries));
-    for (const PullEntry& entry : request.entries) {
+    for (const GetStateEntry& entry : request.entries) {
       ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
       ASSIGN_OR_RETURN(reply.values.emplace_back().tensor,
                        Tensor::WithoutData(found.dtype, found.shape));
@@ -166,9 +165,9 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
 bool IsWeight(double number) { return std::isfinite(number) && number >= 0; }
 
 // Errors: InvalidArgument, if rules could not compute with a number of a key.
-absl::Status CheckNumbers(const InitRequest& request) {
+absl::Status CheckNumbers(const SetStateRequest& request) {
   constexpr uint64_t kMost = uint64_t{1} << 53;  // exact in a double
-  for (const InitEntry& entry : request.entries) {
+  for (const SetStateEntry& entry : request.entries) {
     // An expression may have states of these names, of other dtypes.
     const bool is_weight = entry.state == kTotalWeightState &&
                            entry.tensor.dtype() == DType::kF64 &&
@@ -189,21 +188,61 @@ absl::Status CheckNumbers(const InitRequest& request) {
   return absl::OkStatus();
 }
 
+// Checks the fields that can be checked without looking at keys.
+absl::Status CheckFields(const NamespaceState& state,
+                         const SetStateRequest& request) {
+  RETURN_IF_ERROR(CheckNames(state, request));
+  absl::flat_hash_set<std::pair<absl::string_view, absl::string_view>> seen;
+  for (const SetStateEntry& entry : request.entries) {
+    if (seen.insert({entry.key, entry.state}).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(Subject(entry.key, entry.state),
+                     ": expected once in a SetState, got twice"));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that the states are there, and are like those in the request.
+absl::Status CheckStates(const NamespaceState& state,
+                         const SetStateRequest& request) {
+  MutexLock lock(&state.mutex);
+  RETURN_IF_ERROR(
+      CheckFence(state, StateAccess::Kind::kWrite, request.entries));
+  for (const SetStateEntry& entry : request.entries) {
+    ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
+    const Tensor& tensor = entry.tensor;
+    if (tensor.dtype() == found.dtype && tensor.shape() == found.shape) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        Subject(entry.key, entry.state), ": expected ",
+        Description(found.dtype, found.shape), ", got ", tensor.Description()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAll(const NamespaceState& state,
+                      const SetStateRequest& request) {
+  RETURN_IF_ERROR(CheckFields(state, request));
+  RETURN_IF_ERROR(CheckStates(state, request));
+  return CheckNumbers(request);
+}
+
 }  // namespace
 
-void PullStates(NamespaceState& state, PullRequest request,
-                const CallContext& context, ReplyCallback<PullReply> done) {
-  absl::Status status = CheckStatePull(state, request);
+void Namespace::GetState(GetStateRequest request, const CallContext& context,
+                         ReplyCallback<GetStateReply> done) {
+  absl::Status status = CheckNames(*state_, request);
   if (!status.ok()) return std::move(done)(std::move(status));
-  absl::StatusOr<PullReply> made = MakeReply(state, request, context);
+  absl::StatusOr<GetStateReply> made = MakeReply(*state_, request, context);
   if (!made.ok()) return std::move(done)(made.status());
   const std::vector<Value> values = made->values;
   // Answers with `made`, whose memory the accesses fill, or is destroyed with
   // it.
   const auto shared_done =
-      std::make_shared<ReplyCallback<PullReply>>(std::move(done));
+      std::make_shared<ReplyCallback<GetStateReply>>(std::move(done));
   AccessesOfKeys accesses(
-      state, StateAccess::Kind::kRead,
+      *state_, StateAccess::Kind::kRead,
       [reply = *std::move(made),
        shared_done](absl::StatusOr<PushReply> versions) mutable {
         if (!versions.ok())
@@ -214,71 +253,48 @@ void PullStates(NamespaceState& state, PullRequest request,
         std::invoke(std::move(*shared_done), std::move(reply));
       });
   for (size_t i = 0; i < values.size(); ++i) {
-    PullEntry& entry = request.entries[i];
+    GetStateEntry& entry = request.entries[i];
     status = accesses.Add(entry.key, std::move(entry.state), values[i].tensor);
     if (!status.ok()) return std::move(*shared_done)(std::move(status));
   }
   std::move(accesses).Start();
 }
 
-absl::Status CheckStateFields(const NamespaceState& state,
-                              const InitRequest& request) {
-  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
-  absl::flat_hash_set<std::pair<absl::string_view, absl::string_view>> seen;
-  for (const InitEntry& entry : request.entries) {
-    RETURN_IF_ERROR(CheckEntry(entry));
-    if (!seen.insert({entry.key, entry.state}).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Subject(entry.key, entry.state),
-                       ": expected once in an Init, got twice"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
-                                              const InitRequest& request) {
-  MutexLock lock(&state.mutex);
-  RETURN_IF_ERROR(
-      CheckFence(state, StateAccess::Kind::kWrite, request.entries));
-  for (const InitEntry& entry : request.entries) {
-    ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
-    const Tensor& tensor = entry.tensor;
-    if (tensor.dtype() == found.dtype && tensor.shape() == found.shape) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        Subject(entry.key, entry.state), ": expected ",
-        Description(found.dtype, found.shape), ", got ", tensor.Description()));
-  }
-  return BytesNeeded();
-}
-
-void InitStates(NamespaceState& state, InitRequest request,
-                ReplyCallback<InitReply> done) {
-  absl::Status status = CheckStateFields(state, request);
-  if (status.ok()) status = BytesToInitStates(state, request).status();
-  if (status.ok()) status = CheckNumbers(request);
+void Namespace::SetState(SetStateRequest request, CallContext,
+                         ReplyCallback<SetStateReply> done) {
+  absl::Status status = CheckAll(*state_, request);
   if (!status.ok()) return std::move(done)(std::move(status));
   const auto shared_done =
-      std::make_shared<ReplyCallback<InitReply>>(std::move(done));
+      std::make_shared<ReplyCallback<SetStateReply>>(std::move(done));
   AccessesOfKeys accesses(
-      state, StateAccess::Kind::kWrite,
+      *state_, StateAccess::Kind::kWrite,
       [shared_done](absl::StatusOr<PushReply> versions) {
         if (!versions.ok())
           return std::invoke(std::move(*shared_done), versions.status());
-        InitReply reply;
+        SetStateReply reply;
         for (const PushResult& result : versions->results) {
           reply.versions.push_back(result.version);
         }
         std::invoke(std::move(*shared_done), std::move(reply));
       });
-  for (InitEntry& entry : request.entries) {
+  for (SetStateEntry& entry : request.entries) {
     status = accesses.Add(entry.key, std::move(entry.state),
                           std::move(entry.tensor));
     if (!status.ok()) return std::move(*shared_done)(std::move(status));
   }
   std::move(accesses).Start();
+}
+
+absl::Status Namespace::CheckSetState(const SetStateRequest& request,
+                                      const Caller& caller) const {
+  RETURN_IF_ERROR(CheckFields(*state_, request));
+  return state_->CheckHeadroomUnlessRepeat(
+      caller, request.call_id,
+      BytesToStage(state_->tensor_placement->sharing(), request),
+      [&]() -> absl::StatusOr<BytesNeeded> {
+        RETURN_IF_ERROR(CheckStates(*state_, request));
+        return BytesNeeded();
+      });
 }
 
 }  // namespace tensorkv

@@ -275,10 +275,10 @@ absl::Status UpdatePass::UpdateRows(const Item& item) const {
       .whole = UpdateOf(item),
       .num_rows = item.key->num_rows(),
       .slots = SlotsOf(item),
-      .updates_all_rows = UpdatesAllRows(SlotsOf(item))};
+      .update_all_rows = UpdatesAllRows(SlotsOf(item))};
   options.whole.states = states;
   // The value was copied to where the new one goes.
-  if (!options.updates_all_rows) options.whole.stored = options.whole.value;
+  if (!options.update_all_rows) options.whole.stored = options.whole.value;
   RefPtr<Buffer> zeros;
   if (NeedsZeros(SlotsOf(item))) {
     ASSIGN_OR_RETURN(zeros, ZerosFor(item));

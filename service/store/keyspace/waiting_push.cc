@@ -13,12 +13,12 @@ namespace {
 class WaitingPush final : public WaitingCall {
  public:
   WaitingPush(NamespaceState& state, PushRequest request, CallContext context,
-              std::vector<PullEntry>* names, Reservation tensor_bytes,
+              PullRequest* pull, Reservation tensor_bytes,
               absl::Duration started, ReplyCallback<PushReply> done)
       : WaitingCall(std::move(context), started),
         state_(state),
         request_(std::move(request)),
-        names_(names),
+        pull_(pull),
         tensor_bytes_(std::move(tensor_bytes)),
         done_(std::move(done)) {
     topic = std::string(kProgressTopic);
@@ -61,8 +61,8 @@ class WaitingPush final : public WaitingCall {
         std::make_shared<ReplyCallback<PushReply>>(std::move(done_));
     const bool is_submitted = state_.Submit(
         [state = state_.shared_from_this(), request = std::move(request_), rest,
-         names = names_, done]() mutable {
-          Push(*state, std::move(request), rest, names, std::move(*done));
+         pull = pull_, done]() mutable {
+          Push(*state, std::move(request), rest, pull, std::move(*done));
         });
     if (!is_submitted) {
       std::move (*done)(absl::UnavailableError("the namespace is ending"));
@@ -72,7 +72,7 @@ class WaitingPush final : public WaitingCall {
  private:
   NamespaceState& state_;
   PushRequest request_;
-  std::vector<PullEntry>* const names_;
+  PullRequest* const pull_;
   // Counts the tensors of the request; the rest is counted as metadata.
   Reservation tensor_bytes_;
   uint64_t size_bytes_ = kOverheadBytes;
@@ -95,13 +95,13 @@ bool MustWaitForOthers(const NamespaceState& state,
 }
 
 void ParkPush(NamespaceState& state, PushRequest request,
-              const CallContext& context, std::vector<PullEntry>* names,
+              const CallContext& context, PullRequest* pull,
               ReplyCallback<PushReply> done) {
   absl::StatusOr<Reservation> tensor_bytes = Reservation::Create(
       state.memory.host().contributions, UncountedBytes(state.memory, request));
   if (!tensor_bytes.ok()) return std::move(done)(tensor_bytes.status());
   StartCall(state, std::make_shared<WaitingPush>(
-                       state, std::move(request), context, names,
+                       state, std::move(request), context, pull,
                        *std::move(tensor_bytes), state.Now(), std::move(done)));
 }
 

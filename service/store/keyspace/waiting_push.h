@@ -3,8 +3,6 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WAITING_PUSH_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WAITING_PUSH_H_
 
-#include <vector>
-
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/tensor_store.h"
 
@@ -16,9 +14,9 @@ bool MustWaitForOthers(const NamespaceState& state, const PushRequest& request);
 
 // Parks the push, on no thread, until its worker is no longer too far ahead;
 // then the pool runs it from its start, with the rest of its time. If the wait
-// ends before, calls `done` with its error. `names` as in Push.
+// ends before, calls `done` with its error. `pull` as in Push.
 void ParkPush(NamespaceState& state, PushRequest request,
-              const CallContext& context, std::vector<PullEntry>* names,
+              const CallContext& context, PullRequest* pull,
               ReplyCallback<PushReply> done);
 
 }  // namespace tensorkv

@@ -496,12 +496,12 @@ std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
     statuses.push_back(
         {.name = member.name,
          .worker = {.rank = rank, .epoch = member.epoch},
-         .is_live = is_live,
+         .live = is_live,
          .step = has_step ? step_of(rank) : 0,
          .lease_remaining =
              is_live ? std::max(member.lease_end - now, absl::ZeroDuration())
                      : absl::ZeroDuration(),
-         .has_left = member.state == State::kLeft});
+         .left = member.state == State::kLeft});
   }
   return statuses;
 }

@@ -115,7 +115,7 @@ TEST_F(RunCliTest, ClusterStatusListsServersAndWhatTheyHave) {
   script_.reply<DescribeClusterRequest>().placement = {
       .cluster = "c",
       .version = 7,
-      .servers = {{.name = "a", .address = "a:1", .is_live = true},
+      .servers = {{.name = "a", .address = "a:1", .live = true},
                   {.name = "b", .address = "b:1"}},
       .owners = {0, 1, 0}};
   script_.reply<DescribeServerRequest>().used_bytes = 2048;
@@ -124,9 +124,9 @@ TEST_F(RunCliTest, ClusterStatusListsServersAndWhatTheyHave) {
 
   EXPECT_EQ(
       Run("cluster status").out,
-      "name  address  is_live  partitions  to_restore  num_keys  used_bytes\n"
-      "a     a:1      true     2           0           7         2.0 KiB\n"
-      "b     b:1      false    1           0           ?         ?\n");
+      "name  address  live   partitions  to_restore  num_keys  used_bytes\n"
+      "a     a:1      true   2           0           7         2.0 KiB\n"
+      "b     b:1      false  1           0           ?         ?\n");
   EXPECT_THAT(
       Run("cluster status --output=json").out,
       AllOf(HasSubstr(R"("partitions":2,"to_restore":0,"num_keys":"7")"),
@@ -139,7 +139,7 @@ TEST_F(RunCliTest, ClusterResizeTellsHowFarItIs) {
 
   EXPECT_EQ(Run("cluster resize --remove=b").out,
             "servers:                name=a address=\"\" weight=1 "
-            "is_live=false\n"
+            "live=false\n"
             "partitions_to_move:     3\n"
             "partitions_to_restore:  0\n");
 }

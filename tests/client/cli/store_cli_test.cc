@@ -139,6 +139,22 @@ $ pull w --dtype=i8
 ...exit 1
 $ pull w --dtype=f16 --rows=1
 ...exit 2)"},
+    {"States", R"(
+$ ns create train --rule=sgd(learning_rate=1,momentum=0.5)
+$ init w --shape=2 --fill=0 --namespace=train
+$ setstate momentum w --fill=8 --namespace=train
+$ push w --fill=0 --namespace=train
+w: version 2
+$ getstate momentum w --namespace=train
+4.0 4.0
+$ setstate update_count w --fill=7 --namespace=train
+$ getstate update_count --prefix=w --namespace=train
+7
+$ getstate variance w --namespace=train
+...variance...
+exit 1
+$ pull w --state=momentum
+...exit 2)"},
     {"CompressedPushes", R"(
 $ init w --shape=2 --fill=0
 $ push w --fill=3 --compression=2bit:0.5
@@ -218,7 +234,7 @@ $ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB
 ...exit 1
 $ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB --on_existing=keep
 $ workers train
-rank  name  epoch  is_live  has_left  step  lease_remaining
+rank  name  epoch  live  left  step  lease_remaining
 $ workers --namespace=train --output=json
 $ init w --shape=1 --fill=2 --namespace=train
 $ ns rm train

@@ -1,7 +1,9 @@
 #include "client/cluster/mirrored_calls.h"
 
 #include <string>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -11,6 +13,7 @@ namespace {
 
 using testing::Full;
 using testing::StatusIs;
+using ::testing::ElementsAre;
 
 TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
   const InitRequest request = {
@@ -28,6 +31,33 @@ TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
 
     EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull),
                 StatusIs(absl::StatusCode::kInternal));
+  }
+}
+
+TEST(SetStateMirroredTest, HomeDecidesAndOthersFollow) {
+  const SetStateRequest request = {
+      .entries = {{"w", "momentum", Full({1}, 1)}}};
+  for (const absl::Status& at_home :
+       {absl::OkStatus(), absl::NotFoundError("no such state")}) {
+    std::vector<std::string> asked;
+    const auto set = [&](const std::string& server, const SetStateRequest&) {
+      asked.push_back(server);
+      if (server == "home" && !at_home.ok()) {
+        return absl::StatusOr<SetStateReply>(at_home);
+      }
+      return absl::StatusOr<SetStateReply>(
+          SetStateReply{.versions = {server == "home" ? 7u : 8u}});
+    };
+
+    const auto reply =
+        SetStateMirrored({"home", "other", "third"}, request, set);
+
+    EXPECT_EQ(reply.status(), at_home);
+    EXPECT_EQ(asked.size(), at_home.ok() ? 3u : 1u);
+    EXPECT_EQ(asked[0], "home");
+    if (reply.ok()) {
+      EXPECT_THAT(reply->versions, ElementsAre(7u));
+    }
   }
 }
 

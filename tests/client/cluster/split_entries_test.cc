@@ -78,6 +78,37 @@ TEST(SplitEntriesTest, PushIsViewsOfItsTensor) {
   EXPECT_EQ(slices[1].tensor.data(), entry.tensor.data() + 4 * sizeof(float));
 }
 
+TEST(SplitEntriesTest, StatesAreCutByRowsUnlessAllRowsShareThem) {
+  const SplitLayout layout = FiveRows();
+  const SetStateEntry entries[] = {
+      {"w", "momentum", FiveRowsOfElements()},
+      {"w", "history", Vector({0, 1, 2, 3, 4})},
+      {"w", "update_count", TensorOf({}, {6}, DType::kU64)}};
+  SplitEntry split;
+  std::vector<SetStateEntry> slices;
+  std::vector<GetStateEntry> gets;
+
+  for (const SetStateEntry& entry : entries) {
+    ASSERT_THAT(AppendSlices(entry, layout, split, slices), IsOk());
+  }
+  ASSERT_THAT(
+      AppendSlices(GetStateEntry{"w", "momentum"}, layout, split, gets),
+      IsOk());
+
+  ASSERT_EQ(slices.size(), 9u);
+  EXPECT_EQ(slices[1].key, layout.NameOf(1));
+  EXPECT_EQ(slices[1].state, "momentum");
+  EXPECT_THAT(ElementsOf(slices[1].tensor), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(ElementsOf(slices[5].tensor), ElementsAre(4));
+  EXPECT_EQ(slices[8].tensor.Description(), "u64[]");
+  ASSERT_EQ(gets.size(), 3u);
+  EXPECT_EQ(gets[2].key, layout.NameOf(2));
+  EXPECT_EQ(gets[2].state, "momentum");
+  EXPECT_THAT(AppendSlices(SetStateEntry{"w", "momentum", Vector({1})}, layout,
+                           split, slices),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(SplitEntriesTest, RowsGoToTheirSlicesAndOthersSkip) {
   const SplitLayout layout = FiveRows();
   const PushEntry entry = {

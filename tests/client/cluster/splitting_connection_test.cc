@@ -82,7 +82,7 @@ std::string RandomCall(const Caller& store, std::mt19937 random) {
       {.key = "small", .tensor = RandomOf({2}, seed)},
       {.key = "large", .tensor = RandomOf(kLarge, seed + 1)}};
   const auto rows = RandomRows(random);
-  switch (random() % 6) {
+  switch (random() % 7) {
     case 0:
       return TextOf(store.PushMany(pushes));
     case 1:
@@ -94,12 +94,16 @@ std::string RandomCall(const Caller& store, std::mt19937 random) {
           store.PushRows({{.key = "large",
                            .tensor = RandomOf({rows->size(), 1000}, seed),
                            .rows = rows,
-                           .updates_all_rows = seed % 2 == 0}}));
+                           .update_all_rows = seed % 2 == 0}}));
     case 4:
       return TextOf(store.PullRows({{.key = "large", .rows = rows}}));
+    case 5:
+      return TextOf(
+          store.SetStates({{"large", "momentum", RandomOf(kLarge, seed)},
+                           {"small", "momentum", RandomOf({2}, seed + 1)}}));
     default:
-      return TextOf(store.PullMany({{.key = "large", .state = "momentum"},
-                                    {.key = "small", .state = "momentum"}}));
+      return TextOf(
+          store.GetStates({{"large", "momentum"}, {"small", "momentum"}}));
   }
 }
 

@@ -36,7 +36,7 @@ class TestCluster {
                              .value());
       placement_.servers.push_back({.name = absl::StrCat("s", i),
                                     .address = servers_.back()->address(),
-                                    .is_live = true});
+                                    .live = true});
     }
     for (uint32_t i = 0; i < 64; ++i) {
       placement_.owners.push_back(i % static_cast<uint32_t>(num_servers));

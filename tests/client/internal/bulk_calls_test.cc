@@ -144,7 +144,7 @@ TEST_P(BulkCallsSizeTest, CastsArriveAsWhatTheyBecome) {
   const auto sizes = TensorSizes(std::vector<Value>{{1, first}, {1, cast}});
   EXPECT_THAT(Payloads(streams, sizes, kOptions.part_bytes),
               ElementsAre(BytesOf(first), BytesOf(cast)));
-  EXPECT_EQ(streams[0].push.request().entries(1).tensor().dtype(),
+  EXPECT_EQ(streams[0].push.push().entries(1).tensor().dtype(),
             v1::DTYPE_F16);
 }
 
@@ -208,7 +208,7 @@ TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
                               {.key = "skipped", .skip = true}}},
       0, deadline_));
 
-  const v1::PushRequest request = service_.streams().at(0).push.request();
+  const v1::PushRequest request = service_.streams().at(0).push.push();
   EXPECT_EQ(request.namespace_(), "n");
   EXPECT_EQ(request.call_id().client_id(), "me");
   EXPECT_EQ(request.call_id().sequence(), 5);

@@ -44,7 +44,8 @@ TEST(DeliveryTest, DestinationsAreOnePerKeyAndOfTheirSize) {
 TEST(DeliveryTest, ContributionsTellWhatTheirKeysAre) {
   const auto check = [](DType pushed, DType read, int64_t num_read,
                         DType reply_dtype) {
-    PushRequest request = {.reply_dtype = reply_dtype};
+    PushPullRequest request;
+    request.dtype = reply_dtype;
     request.entries = {
         {.key = "k", .tensor = *Tensor::WithoutData(pushed, {2})}};
     std::string memory(num_read * SizeOf(read), ' ');

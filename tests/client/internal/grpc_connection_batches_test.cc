@@ -49,7 +49,7 @@ class GrpcConnectionBatchesTest : public ::testing::Test {
   void AnswerInBatches() {
     service_.edit = [this](const v1::Stripe&,
                            std::vector<v1::PullChunk>* chunks) {
-      EXPECT_TRUE(service_.streams().back().pull.takes_batches());
+      EXPECT_TRUE(service_.streams().back().pull.allow_batches());
       const auto middle = service_.values.begin() + kNumKeys / 3;
       chunks->assign(2, {});
       ToProto(PullReply{{service_.values.begin(), middle}},

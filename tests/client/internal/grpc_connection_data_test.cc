@@ -145,7 +145,8 @@ TEST_P(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull", "PushPullStream"));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
             BytesOf(service_.values[0].tensor));
-  EXPECT_EQ(service_.streams().at(0).push.request().call_id().sequence(), 1);
+  const v1::PushManifest manifest = service_.streams().at(0).push;
+  EXPECT_EQ(manifest.push_pull().push().call_id().sequence(), 1);
 }
 
 TEST_P(GrpcConnectionDataTest,

@@ -208,11 +208,12 @@ TEST_F(GrpcConnectionTest, NoServerIsUnavailable) {
 
 TEST_F(GrpcConnectionTest, PushPullStatesTheReplyThatItTakes) {
   ASSERT_OK(connection_->Call(PushPullRequest()));
-  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
-            kMaxMessageBytes);
+  EXPECT_EQ(service_.push_pull_request.max_reply_bytes(), kMaxMessageBytes);
 
-  ASSERT_OK(connection_->Call(PushPullRequest{{.max_reply_bytes = 77}}));
-  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(), 77);
+  PushPullRequest request;
+  request.max_reply_bytes = 77;
+  ASSERT_OK(connection_->Call(request));
+  EXPECT_EQ(service_.push_pull_request.max_reply_bytes(), 77);
 }
 
 // Names its incarnation, and refuses calls that expect another one.
@@ -306,8 +307,31 @@ TEST(GrpcConnectionStreamTest, RowsOverTheMessageLimitAreNoError) {
                                           "PullStream", "PullStream"));
   EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
   const auto streams = service.streams();
-  EXPECT_EQ(streams.front().push.rows_request().entries(0).rows().shape(0), 2);
-  EXPECT_EQ(streams.back().pull.rows_request().entries(0).rows().shape(0), 2);
+  EXPECT_EQ(streams.front().push.push_rows().entries(0).rows().shape(0), 2);
+  EXPECT_EQ(streams.back().pull.pull_rows().entries(0).rows().shape(0), 2);
+}
+
+TEST(GrpcConnectionStatesTest, LargeStatesGoAndComeAsStreams) {
+  testing::FakeStreamService service;
+  service.values = {{1, Full({2 * kMaxMessageBytes / 4}, 5)}};
+  service.init_response.add_versions(3);
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Connection> connection,
+      GrpcConnection::Create(
+          {.target = service.Start(), .max_message_bytes = kMaxMessageBytes}));
+  const SetStateRequest set = {
+      .entries = {{"w", "momentum", service.values[0].tensor}}};
+  const GetStateRequest get = {.entries = {{"w", "momentum"}}};
+
+  ASSERT_OK_AND_ASSIGN(const SetStateReply reply, connection->Call(set, {}));
+  ASSERT_OK_AND_ASSIGN(const GetStateReply states, connection->Call(get, {}));
+
+  EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(reply.versions, ElementsAre(3));
+  EXPECT_THAT(states.values.at(0).tensor, IsFilledWith(5));
+  const auto streams = service.streams();
+  EXPECT_EQ(streams.front().init.set_state().entries(0).state(), "momentum");
+  EXPECT_EQ(streams.back().pull.get_state().entries(0).state(), "momentum");
 }
 
 TEST(GrpcConnectionCreateTest, TargetWithoutPortOrSchemeIsInvalid) {

@@ -50,6 +50,21 @@ TEST_F(LargeKeysTest, LearnsFromWhatGoesAndComes) {
   }
 }
 
+TEST_F(LargeKeysTest, StatesAreAsLargeAsTheyWereSetOrRead) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+  keys_.Learn(SetStateRequest{.entries = {{"w", "mean", KiB(2048)}}});
+  const auto get = [](const char* state) {
+    return GetStateRequest{.entries = {{"w", state}}};
+  };
+  keys_.Learn(get("variance"), PullReply{.values = {{1, KiB(4096)}}},
+              /*expected_bytes=*/0);
+
+  EXPECT_EQ(keys_.ExpectedBytes(get("mean")), 2 * kMiB);
+  EXPECT_EQ(keys_.ExpectedBytes(get("variance")), 4 * kMiB);
+  EXPECT_EQ(keys_.ExpectedBytes(get("other")), 0);
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+}
+
 TEST_F(LargeKeysTest, PushPullBringsBackWhatIsSkippedOrNarrow) {
   keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
   const auto expected_bytes = [&](const PushEntry& entry) {

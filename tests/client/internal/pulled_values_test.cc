@@ -226,7 +226,7 @@ TEST_F(PulledBatchesTest, ArriveTheSameWhereverTheyAreCut) {
       if (cuts >> (i - 1) & 1) begins.push_back(i);
     }
     Edit([&](Chunks* c) { *c = InBatches(service_.values, begins); });
-    PulledValues values(size, *buffers_, {}, /*takes_batches=*/true);
+    PulledValues values(size, *buffers_, {}, /*allow_batches=*/true);
 
     ASSERT_OK(Receive(values));
 
@@ -241,7 +241,7 @@ TEST_F(PulledBatchesTest, ArriveInUnusualFormsToo) {
     chunk.GetReflection()->MutableUnknownFields(&chunk)->AddVarint(99, 1);
   });
   PulledValues values(service_.values.size(), *buffers_, {},
-                      /*takes_batches=*/true);
+                      /*allow_batches=*/true);
 
   ASSERT_OK(Receive(values));
 
@@ -262,7 +262,7 @@ TEST_F(PulledBatchesTest, ErrorAfterAllIsTheServers) {
     service_.status = grpc::Status(grpc::StatusCode::DATA_LOSS, "digest");
   });
   PulledValues values(service_.values.size(), *buffers_, {},
-                      /*takes_batches=*/true);
+                      /*allow_batches=*/true);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kDataLoss, "digest"));
 }
@@ -331,7 +331,7 @@ TEST_P(PulledBatchesMistakeTest, IsInternal) {
     *chunks = InBatches(service_.values, {0, 1});
     GetParam().edit(chunks);
   });
-  PulledValues values(2, *buffers_, {}, /*takes_batches=*/true);
+  PulledValues values(2, *buffers_, {}, /*allow_batches=*/true);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kInternal,
                                         HasSubstr(GetParam().error)));

@@ -38,7 +38,8 @@ class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
 
 using IdempotentVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
-                         ::testing::Values("Pull", "PullRows", "List", "Stat",
+                         ::testing::Values("Pull", "PullRows", "GetState",
+                                           "List", "Stat",
                                            "DescribeNamespace",
                                            "ListNamespaces", "SetRule",
                                            "SetMultipliers", "UpdateNamespace",
@@ -54,7 +55,7 @@ TEST_P(IdempotentVerbsTest, AreRepeatedWhenUnavailable) {
 using UnsafeVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, UnsafeVerbsTest,
                          ::testing::Values("Init", "Push", "PushPull",
-                                           "PushRows", "Delete",
+                                           "PushRows", "SetState", "Delete",
                                            "CreateNamespace", "DeleteNamespace",
                                            "UnsetRule", "UnsetMultipliers"));
 
@@ -68,7 +69,7 @@ TEST_P(UnsafeVerbsTest, AreMadeOnce) {
 TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   const std::optional<CallId> call_id = CallId{"c", 7};
   script_.statuses.clear();
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 9; ++i) {
     script_.statuses.insert(script_.statuses.end(),
                             {absl::UnavailableError("down"), absl::OkStatus()});
   }
@@ -76,6 +77,8 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   EXPECT_THAT(connection_.Call(PushRequest{.call_id = call_id}, {}), IsOk());
   EXPECT_THAT(connection_.Call(InitRequest{.call_id = call_id}, {}), IsOk());
   EXPECT_THAT(connection_.Call(PushPullRequest{{.call_id = call_id}}, {}),
+              IsOk());
+  EXPECT_THAT(connection_.Call(SetStateRequest{.call_id = call_id}, {}),
               IsOk());
   EXPECT_THAT(connection_.Call(DeleteRequest{.call_id = call_id}, {}), IsOk());
   EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
@@ -88,7 +91,7 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
               IsOk());
   EXPECT_THAT(connection_.Call(DeleteRequest{.allow_missing = true}), IsOk());
 
-  EXPECT_EQ(script_.verbs.size(), 16u);
+  EXPECT_EQ(script_.verbs.size(), 18u);
   EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 7u);
   script_.statuses = {absl::UnavailableError("down")};
   EXPECT_THAT(

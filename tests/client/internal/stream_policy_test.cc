@@ -50,9 +50,23 @@ TEST(StreamPolicyTest, RequestStreamsWhereItDoesNotFitWithItsMetadata) {
   EXPECT_TRUE(policy.ShouldStream(PushOf(kMaxMessageBytes)));
 }
 
+TEST(StreamPolicyTest, NamesOfStatesAreMetadataToo) {
+  const StreamPolicy policy = PolicyOf(~uint64_t{0});
+  const auto set = [](const std::string& state) {
+    return SetStateRequest{
+        .entries = {{"w", state, PushOf(kMaxMessageBytes - 1000)
+                                     .entries[0]
+                                     .tensor}}};
+  };
+
+  EXPECT_FALSE(policy.ShouldStream(set("mean")));
+  EXPECT_TRUE(policy.ShouldStream(set(std::string(1000, 's'))));
+}
+
 TEST(StreamPolicyTest, ThresholdOfZeroStreamsEverything) {
   EXPECT_TRUE(PolicyOf(0).ShouldStream(0, 0));
   EXPECT_TRUE(PolicyOf(0).ShouldStream(InitRequest()));
+  EXPECT_TRUE(PolicyOf(0).ShouldStream(SetStateRequest()));
   EXPECT_TRUE(PolicyOf(0).ShouldStream(PushOf(1)));
 }
 

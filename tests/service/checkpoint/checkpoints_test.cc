@@ -175,14 +175,14 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
       {.name_space = "n", .key_pattern = "*.b", .multipliers = {2, 0}}));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
-  const NamespaceStatus was = *before.store().DescribeNamespace("n");
+  const NamespaceStatus was = *before.store().DescribeNamespace({"n"});
   const KeyStatus key_was = before.Stat("n", "a.b");
   ASSERT_OK(before.checkpoints().Save());
 
   SavedStore& after = Restart();
   ASSERT_OK(after.checkpoints().RestoreLast());
 
-  const NamespaceStatus is = *after.store().DescribeNamespace("n");
+  const NamespaceStatus is = *after.store().DescribeNamespace({"n"});
   EXPECT_EQ(is.uid, was.uid);
   EXPECT_TRUE(is.config == was.config);
   EXPECT_EQ(is.config.budget_bytes, 2u << 20);

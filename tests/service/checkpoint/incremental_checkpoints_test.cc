@@ -249,12 +249,10 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     for (const KeyStatus& each : KeysOf(name_space)) {
       if (each.key != key || each.states.empty()) continue;
       const std::string& state = each.states[0];
-      const Tensor now = saved_->Pull(name_space, key, state).tensor;
-      InitRequest init = {.name_space = name_space,
-                          .on_existing = OnExisting::kReplace};
-      init.entries.push_back(
-          {key, Filled(now.dtype(), Below(9), now.shape()), state});
-      EXPECT_OK(saved_->Init(std::move(init)));
+      const Tensor now = saved_->GetState(name_space, key, state).tensor;
+      EXPECT_OK(
+          saved_->SetState(name_space, key, state,
+                           Filled(now.dtype(), Below(9), now.shape())));
     }
   }
   void Change() {
@@ -301,7 +299,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
   // Makes those that are not there.
   void MakeNamespaces() {
     for (const std::string name : {"a", "b"}) {
-      if (saved_->store().DescribeNamespace(name).ok()) continue;
+      if (saved_->store().DescribeNamespace({name}).ok()) continue;
       NamespaceConfig config;
       config.rule = *ParseRuleSpec("sgd(learning_rate=0.1, momentum=0.9)");
       CreateNamespace(*saved_, name, config);

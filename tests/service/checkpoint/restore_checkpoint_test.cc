@@ -67,7 +67,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
     return BytesOf(saved_->Pull(name, "k"));
   }
   uint64_t UidOf(const std::string& name) {
-    return saved_->store().DescribeNamespace(name)->uid;
+    return saved_->store().DescribeNamespace({name})->uid;
   }
   std::set<std::string> Names() {
     std::set<std::string> names;
@@ -107,7 +107,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   ASSERT_OK(Restore({"then", {"empty"}}));
 
   const NamespaceConfig config =
-      saved_->store().DescribeNamespace("empty")->config;
+      saved_->store().DescribeNamespace({"empty"})->config;
   EXPECT_EQ(config.aggregation, Aggregation::kTrimmedMean);
   EXPECT_EQ(config.trim_fraction, 0.25);
 }

@@ -59,12 +59,29 @@ class SavedStore {
     return Ask<PushReply>(&MemoryTensorStore::Push, std::move(request),
                           std::move(context));
   }
-  Value Pull(const std::string& name_space, const std::string& key,
-             const std::string& state = "") {
+  Value Pull(const std::string& name_space, const std::string& key) {
     PullRequest request;
     request.name_space = name_space;
-    request.entries.push_back({.key = key, .state = state});
+    request.entries.push_back({.key = key});
     return Ask<PullReply>(&MemoryTensorStore::Pull, std::move(request), {})
+        ->values[0];
+  }
+  absl::Status SetState(const std::string& name_space, const std::string& key,
+                        const std::string& state, Tensor tensor) {
+    SetStateRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, state, std::move(tensor)});
+    return Ask<SetStateReply>(&MemoryTensorStore::SetState, std::move(request),
+                              {})
+        .status();
+  }
+  Value GetState(const std::string& name_space, const std::string& key,
+                 const std::string& state) {
+    GetStateRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, state});
+    return Ask<GetStateReply>(&MemoryTensorStore::GetState, std::move(request),
+                              {})
         ->values[0];
   }
   KeyStatus Stat(const std::string& name_space, const std::string& key) {

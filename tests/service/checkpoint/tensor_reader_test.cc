@@ -56,9 +56,10 @@ class TensorReaderTest : public CheckpointsTest {
 
   static std::vector<std::string> AllBytes(SavedStore& at) {
     std::vector<std::string> all;
-    for (const std::string state : {"", "mean", "variance"}) {
-      for (size_t i = 0; i < std::size(kSizes); ++i) {
-        all.push_back(BytesOf(at.Pull("n", NameOf(i), state)));
+    for (size_t i = 0; i < std::size(kSizes); ++i) {
+      all.push_back(BytesOf(at.Pull("n", NameOf(i))));
+      for (const char* state : {"mean", "variance"}) {
+        all.push_back(BytesOf(at.GetState("n", NameOf(i), state)));
       }
     }
     return all;
@@ -67,13 +68,13 @@ class TensorReaderTest : public CheckpointsTest {
 
 TEST_F(TensorReaderTest, TensorsOfAllSizesAreAsTheyWereAndTakeAsMuch) {
   const std::vector<std::string> before = AllBytes(*saved_);
-  const NamespaceStatus status = *saved_->store().DescribeNamespace("n");
+  const NamespaceStatus status = *saved_->store().DescribeNamespace({"n"});
 
   SavedStore& restored = Restart();
   ASSERT_OK(restored.checkpoints().RestoreLast());
 
   EXPECT_TRUE(AllBytes(restored) == before);
-  const NamespaceStatus again = *restored.store().DescribeNamespace("n");
+  const NamespaceStatus again = *restored.store().DescribeNamespace({"n"});
   EXPECT_EQ(again.memory.values, status.memory.values);
   EXPECT_EQ(again.memory.state, status.memory.state);
   EXPECT_EQ(again.memory.contributions, 0u);
@@ -121,7 +122,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
   CreateNamespace(saved, "n", config);
   ASSERT_OK(saved.Init("n", "k", Filled(DType::kBF16, 1, {kElements})));
   ASSERT_OK(saved.Push(PushOf("n", "k", Filled(DType::kBF16, 2, {kElements}))));
-  ASSERT_EQ(saved.store().DescribeNamespace("n")->memory.state,
+  ASSERT_EQ(saved.store().DescribeNamespace({"n"})->memory.state,
             8 * kValueBytes);
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({"saved"}, {}));
   const std::vector<std::string> before = AllBytes(saved, "n");

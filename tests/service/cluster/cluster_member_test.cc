@@ -92,7 +92,7 @@ TEST(ClusterMemberTest, TwoMakeOnePlacement) {
   EXPECT_EQ(placement.servers.size(), 2u);
   EXPECT_EQ(placement.owners.size(), 16u);
   EXPECT_EQ(b.known_.Describe().placement.owners, placement.owners);
-  EXPECT_TRUE(placement.servers[0].is_live);
+  EXPECT_TRUE(placement.servers[0].live);
   EXPECT_EQ(placement.servers[0].address, "a:1");
 }
 
@@ -137,8 +137,8 @@ TEST(ClusterMemberTest, StoppedMemberIsNotLiveForWhoComesNext) {
 
   Part c(etcd, "c");
   c.placed_.WaitForNotification();
-  EXPECT_FALSE(c.known_.Describe().placement.servers[0].is_live);
-  EXPECT_TRUE(c.known_.Describe().placement.servers[1].is_live);
+  EXPECT_FALSE(c.known_.Describe().placement.servers[0].live);
+  EXPECT_TRUE(c.known_.Describe().placement.servers[1].live);
 }
 
 // Calls may begin to wait at any time.

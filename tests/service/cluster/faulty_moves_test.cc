@@ -167,7 +167,7 @@ class LateOutcomeTest : public PartitionMoves {
     etcd_.Start();
   }
   size_t NumKeys() {
-    return a_->store().DescribeNamespace(kNamespace)->num_keys;
+    return a_->store().DescribeNamespace({kNamespace})->num_keys;
   }
 
   std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");
@@ -323,7 +323,7 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ClusterReading reading = *c_->records().Read();
   reading.placement.servers = {{.name = "c", .address = "c:1"}};
   reading.placement.lost = {
-      {.server = "a", .partitions = AllPartitions(), .is_given_up = true}};
+      {.server = "a", .partitions = AllPartitions(), .given_up = true}};
   ++reading.placement.version;
   ASSERT_OK(c_->records().ReplacePlacement(reading.placement,
                                            reading.placement_revision));

@@ -61,7 +61,7 @@ TEST(KnownPlacementTest, OlderPlacementIsPassedOver) {
   KnownPlacement known("");
   ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
   ClusterPlacement same = TwoServers(/*version=*/7);
-  same.servers[1].is_live = true;
+  same.servers[1].live = true;
 
   ASSERT_OK(known.Set(TwoServers(/*version=*/6), "a"));
   EXPECT_EQ(known.Describe().placement, TwoServers(7));

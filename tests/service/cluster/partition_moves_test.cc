@@ -70,7 +70,7 @@ TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   });
   EXPECT_EQ(ElementOf(*b_, "w"), expected);
   EXPECT_THAT(a_->Push(PushOne("w")).status(), HasReason(Reason::kWrongServer));
-  EXPECT_EQ(a_->store().DescribeNamespace(kNamespace)->num_keys, 0u);
+  EXPECT_EQ(a_->store().DescribeNamespace({kNamespace})->num_keys, 0u);
 }
 
 // Pushers that count what was acknowledged, and a reader that looks that

@@ -51,9 +51,9 @@ class PlacedServerTest : public ::testing::Test {
     v1::InitResponse response;
     const auto stream = stub_->InitStream(&context, &response);
     v1::InitChunk request;
-    *request.mutable_manifest()->mutable_request() = InitOf(key);
+    *request.mutable_manifest()->mutable_init() = InitOf(key);
     request.mutable_manifest()
-        ->mutable_request()
+        ->mutable_init()
         ->mutable_entries(0)
         ->mutable_tensor()
         ->clear_data();

@@ -30,6 +30,8 @@ class MockStaging : public Staging {
               (override));
   MOCK_METHOD(absl::Status, CheckPush, (const PushRequest&, const CallContext&),
               (override));
+  MOCK_METHOD(absl::Status, CheckSetState,
+              (const SetStateRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::Status, Allocate,
               (absl::string_view, absl::Span<Tensor* const>,
                const CallContext&),
@@ -67,14 +69,18 @@ std::vector<absl::Status> AskAll(PlacedStore& store,
                                  const std::vector<std::string>& servers) {
   const auto init = About<InitRequest>(servers);
   const auto push = About<PushRequest>(servers);
+  const auto set_state = About<SetStateRequest>(servers);
   return {Ask(store, &TensorStore::Init, init),
           Ask(store, &TensorStore::Push, push),
           Ask(store, &TensorStore::Pull, About<PullRequest>(servers)),
-          Ask(store, &TensorStore::PushPull, push),
+          Ask(store, &TensorStore::PushPull, About<PushPullRequest>(servers)),
+          Ask(store, &TensorStore::SetState, set_state),
+          Ask(store, &TensorStore::GetState, About<GetStateRequest>(servers)),
           store.Delete(About<DeleteRequest>(servers), {}).status(),
           store.Stat(About<StatRequest>(servers), {}).status(),
           store.CheckInit(init, {}),
-          store.CheckPush(push, {})};
+          store.CheckPush(push, {}),
+          store.CheckSetState(set_state, {})};
 }
 
 class PlacedStoreTest : public ::testing::Test {
@@ -84,10 +90,16 @@ class PlacedStoreTest : public ::testing::Test {
     EXPECT_CALL(inner_, Push).WillOnce(AnswerWith<PushReply>(PushReply()));
     EXPECT_CALL(inner_, Pull).WillOnce(AnswerWith<PullReply>(PullReply()));
     EXPECT_CALL(inner_, PushPull).WillOnce(AnswerWith<PullReply>(PullReply()));
+    EXPECT_CALL(inner_, SetState)
+        .WillOnce(AnswerWith<SetStateReply>(SetStateReply()));
+    EXPECT_CALL(inner_, GetState)
+        .WillOnce(AnswerWith<GetStateReply>(GetStateReply()));
     EXPECT_CALL(inner_, Delete).WillOnce(Return(DeleteReply()));
     EXPECT_CALL(inner_, Stat).WillOnce(Return(StatReply()));
     EXPECT_CALL(inner_staging_, CheckInit).WillOnce(Return(absl::OkStatus()));
     EXPECT_CALL(inner_staging_, CheckPush).WillOnce(Return(absl::OkStatus()));
+    EXPECT_CALL(inner_staging_, CheckSetState)
+        .WillOnce(Return(absl::OkStatus()));
   }
 
   StrictMock<MockTensorStore> inner_;
@@ -141,7 +153,8 @@ TEST_F(PlacedStoreTest, PushThatWasNotMadeIsNotSaidToBe) {
                     });
 
   EXPECT_THAT(
-      Ask<PullReply>(store, &TensorStore::PushPull, About<PushRequest>({"b"})),
+      Ask<PullReply>(store, &TensorStore::PushPull,
+                     About<PushPullRequest>({"b"})),
       HasReason(Reason::kWrongServer));
 }
 

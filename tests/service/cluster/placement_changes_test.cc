@@ -166,7 +166,7 @@ TEST(PlacementChangesTest, WhatIsGivenUpIsMarked) {
   ASSERT_OK_AND_ASSIGN(const ResizedCluster after,
                        Resized({.lost = {"s2"}, .give_up = true}, reading));
 
-  EXPECT_TRUE(after.placement.lost[0].is_given_up);
+  EXPECT_TRUE(after.placement.lost[0].given_up);
   EXPECT_EQ(after.placement.owners, lost.placement.owners);
   EXPECT_EQ(after.placement.version, lost.placement.version + 1);
 }

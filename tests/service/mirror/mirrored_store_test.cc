@@ -52,7 +52,8 @@ class MirroredStore {
   // The answer, with the value after the step.
   Answer<absl::StatusOr<PullReply>> PushPull(uint32_t rank, double element,
                                              Step step) {
-    PushRequest push = {.name_space = kSpace};
+    PushPullRequest push;
+    push.name_space = kSpace;
     push.worker = Worker{.rank = rank};
     push.step = step;
     push.entries.push_back({.key = "w", .tensor = Full({4}, element)});

@@ -63,7 +63,8 @@ TEST(MessageLimitsTest, FieldsAreCountedOneLevelDeep) {
 
 TEST(MessageLimitsTest, FieldsOfAPushPullAreThoseOfItsPush) {
   v1::PushPullRequest request;
-  *request.mutable_push() = FullPush(996);
+  request.set_max_reply_bytes(4 << 20);
+  *request.mutable_push() = FullPush(995);
   EXPECT_FALSE(HasManyFields(request));
 
   *request.mutable_push() = FullPush(998);

@@ -62,11 +62,15 @@ TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
 }
 
 TEST_F(PayloadDecoderTest, PushPullIsReadIntoStagedMemory) {
-  grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(Push());
+  PushPullRequest request = {Push()};
+  request.dtype = DType::kF16;
+  grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(request);
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.PushPull(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const PushPullRequest push,
+                       decoder_.PushPull(&bytes, {}));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_EQ(push.dtype, DType::kF16);
   EXPECT_EQ(staging_.num_allocate_calls(), 1);
 }
 

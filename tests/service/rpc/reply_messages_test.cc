@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -135,7 +136,7 @@ TEST(ReplyMessagesTest, BatchesBringTheSameWhereverTheyAreCut) {
   for (uint64_t max_part_bytes = 1024; max_part_bytes < 5000;
        max_part_bytes += 7) {
     const auto chunks = ChunksOf(
-        reply, {.max_part_bytes = max_part_bytes, .takes_batches = true});
+        reply, {.max_part_bytes = max_part_bytes, .allow_batches = true});
     EXPECT_GT(chunks.size(), 1u);
     EXPECT_EQ(Joined(chunks), expected.SerializeAsString());
     for (const v1::PullChunk& chunk : chunks) {
@@ -150,7 +151,7 @@ TEST(ReplyMessagesTest, BatchesCountWithAllTheirElements) {
 
   ASSERT_OK_AND_ASSIGN(
       const ReplyMessages messages,
-      ReplyMessages::Create(reply, {.takes_batches = true}, kLimits));
+      ReplyMessages::Create(reply, {.allow_batches = true}, kLimits));
 
   EXPECT_EQ(messages.payload_bytes(), 32u);
 }
@@ -161,7 +162,7 @@ TEST(ReplyMessagesTest, WhoDoesNotTakeBatchesGetsAManifest) {
 
 TEST(ReplyMessagesTest, SeveralStripesGetManifests) {
   const ReplyForm form = {.stripe = {.index = 1, .count = 2, .group = 3},
-                          .takes_batches = true};
+                          .allow_batches = true};
 
   EXPECT_TRUE(ChunksOf(Shared(SmallValues(10)), form)[0].has_manifest());
 }
@@ -170,7 +171,7 @@ TEST(ReplyMessagesTest, ValueThatFitsIntoNoBatchHasAllGoInParts) {
   PullReply pull = SmallValues(10);
   pull.values.push_back({1, Full({1024}, 1)});
 
-  EXPECT_TRUE(ChunksOf(Shared(std::move(pull)), {.takes_batches = true})[0]
+  EXPECT_TRUE(ChunksOf(Shared(std::move(pull)), {.allow_batches = true})[0]
                   .has_manifest());
 }
 
@@ -181,13 +182,13 @@ TEST(ReplyMessagesTest, LargeValuesGoInParts) {
 
   ASSERT_OK_AND_ASSIGN(ReplyMessages messages,
                        ReplyMessages::Create(Shared(std::move(pull)),
-                                             {.takes_batches = true}, kRoomy));
+                                             {.allow_batches = true}, kRoomy));
 
   EXPECT_TRUE(Parsed<v1::PullChunk>(messages.Next()).has_manifest());
 }
 
 TEST(ReplyMessagesTest, PullOfNothingHasAnEmptyManifest) {
-  const auto chunks = ChunksOf(Shared(PullReply()), {.takes_batches = true});
+  const auto chunks = ChunksOf(Shared(PullReply()), {.allow_batches = true});
 
   ASSERT_EQ(chunks.size(), 1u);
   EXPECT_TRUE(chunks[0].has_manifest());

@@ -49,7 +49,7 @@ class StreamCallTest : public ::testing::Test {
 
   static v1::PullStreamRequest PullOfOne() {
     v1::PullStreamRequest request;
-    request.mutable_request()->add_entries()->set_key("k");
+    request.mutable_pull()->add_entries()->set_key("k");
     return request;
   }
 

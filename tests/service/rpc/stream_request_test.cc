@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -22,7 +22,7 @@ absl::StatusOr<StreamRequest> Decoded(Method method, const Message& message) {
 
 v1::PushChunk Manifest() {
   v1::PushChunk chunk;
-  v1::PushRequest& request = *chunk.mutable_manifest()->mutable_request();
+  v1::PushRequest& request = *chunk.mutable_manifest()->mutable_push();
   request.set_namespace_("n");
   v1::PushEntry& entry = *request.add_entries();
   entry.set_key("k");
@@ -53,7 +53,7 @@ TEST(DecodeStreamRequestTest, GivesThePushWithoutData) {
 
 TEST(DecodeStreamRequestTest, StripeNamesItsGroup) {
   ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
-                       Decoded(Method::kPushPullStream, StripedManifest()));
+                       Decoded(Method::kPushStream, StripedManifest()));
 
   EXPECT_EQ(stream.stripe, (Stripe{1, 2, 5}));
   EXPECT_FALSE(stream.manifest.empty());
@@ -63,11 +63,11 @@ v1::PushChunk ManifestOfRows(char id) {
   v1::PushChunk chunk = StripedManifest();
   v1::PushRowsEntry entry;
   entry.set_key("k");
-  *entry.mutable_tensor() = chunk.manifest().request().entries(0).tensor();
+  *entry.mutable_tensor() = chunk.manifest().push().entries(0).tensor();
   entry.mutable_rows()->set_dtype(v1::DTYPE_I32);
   entry.mutable_rows()->add_shape(1);
   entry.mutable_rows()->set_data(std::string({id, 0, 0, 0}));
-  *chunk.mutable_manifest()->mutable_rows_request()->add_entries() = entry;
+  *chunk.mutable_manifest()->mutable_push_rows()->add_entries() = entry;
   return chunk;
 }
 
@@ -86,25 +86,57 @@ TEST(DecodeStreamRequestTest, IdsOfRowsAreWhatStripesHaveInCommon) {
 
 TEST(DecodeStreamRequestTest, WhichCallItIsIsWhatStripesHaveInCommon) {
   v1::PushChunk push = StripedManifest();
-  push.mutable_manifest()->mutable_request()->clear_entries();
+  push.mutable_manifest()->mutable_push()->clear_entries();
   v1::PushChunk rows = push;
-  rows.mutable_manifest()->mutable_rows_request()->set_namespace_("n");
+  rows.mutable_manifest()->mutable_push_rows()->set_namespace_("n");
   v1::PullStreamRequest pull;
   *pull.mutable_stripe() = push.manifest().stripe();
   v1::PullStreamRequest pull_rows = pull;
-  pull.mutable_request();
-  pull_rows.mutable_rows_request();
+  v1::PullStreamRequest get_state = pull;
+  pull.mutable_pull();
+  pull_rows.mutable_pull_rows();
+  get_state.mutable_get_state();
 
   EXPECT_NE(Decoded(Method::kPushStream, push)->manifest,
             Decoded(Method::kPushStream, rows)->manifest);
   EXPECT_NE(Decoded(Method::kPullStream, pull)->manifest,
             Decoded(Method::kPullStream, pull_rows)->manifest);
+  EXPECT_NE(Decoded(Method::kPullStream, pull)->manifest,
+            Decoded(Method::kPullStream, get_state)->manifest);
 }
 
-TEST(DecodeStreamRequestTest, RowsInAPushPullAreInvalid) {
-  EXPECT_THAT(Decoded(Method::kPushPullStream, ManifestOfRows(5)),
+TEST(DecodeStreamRequestTest, PushPullIsOfItsOwnStream) {
+  v1::PushChunk push_pull;
+  push_pull.mutable_manifest()->mutable_push_pull()->set_dtype(v1::DTYPE_F16);
+  push_pull.mutable_manifest()->mutable_push_pull()->mutable_push();
+
+  ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
+                       Decoded(Method::kPushPullStream, push_pull));
+  EXPECT_EQ(std::get<PushPullRequest>(stream.request).dtype, DType::kF16);
+  EXPECT_THAT(Decoded(Method::kPushStream, push_pull),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("expected tensors, got rows")));
+                       HasSubstr("got a push_pull")));
+  for (const v1::PushChunk& other : {Manifest(), ManifestOfRows(5)}) {
+    EXPECT_THAT(Decoded(Method::kPushPullStream, other),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("expected a push_pull")));
+  }
+}
+
+TEST(DecodeStreamRequestTest, InitStreamMayCarryStates) {
+  v1::InitChunk chunk;
+  v1::SetStateEntry& entry =
+      *chunk.mutable_manifest()->mutable_set_state()->add_entries();
+  entry.set_state("momentum");
+  entry.mutable_tensor()->set_dtype(v1::DTYPE_F32);
+  entry.mutable_tensor()->add_shape(3);
+
+  ASSERT_OK_AND_ASSIGN(StreamRequest stream,
+                       Decoded(Method::kInitStream, chunk));
+
+  EXPECT_EQ(std::get<SetStateRequest>(stream.request).entries[0].state,
+            "momentum");
+  EXPECT_EQ(TensorsOf(stream.request).size(), 1u);
 }
 
 TEST(DecodeStreamRequestTest, PartInPlaceOfTheManifestIsInvalid) {
@@ -118,7 +150,7 @@ TEST(DecodeStreamRequestTest, PartInPlaceOfTheManifestIsInvalid) {
 
 TEST(DecodeStreamRequestTest, PullCarriesItsPartSize) {
   v1::PullStreamRequest pull;
-  pull.mutable_request()->add_entries()->set_key("k");
+  pull.mutable_pull()->add_entries()->set_key("k");
   pull.set_max_part_bytes(77);
 
   ASSERT_OK_AND_ASSIGN(StreamRequest stream,
@@ -131,7 +163,7 @@ TEST(DecodeStreamRequestTest, PullCarriesItsPartSize) {
 
 TEST(DecodeStreamRequestTest, TooManyEntriesAreRefused) {
   v1::PullStreamRequest pull;
-  for (int i = 0; i < 4; ++i) pull.mutable_request()->add_entries();
+  for (int i = 0; i < 4; ++i) pull.mutable_pull()->add_entries();
 
   EXPECT_THAT(Decoded(Method::kPullStream, pull),
               StatusIs(absl::StatusCode::kResourceExhausted));

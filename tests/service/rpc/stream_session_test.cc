@@ -7,7 +7,7 @@
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
 #include "tests/service/store/init_now.h"
@@ -50,9 +50,11 @@ class StreamSessionTest : public ::testing::Test {
   }
 
   v1::PushChunk Manifest(Stripe stripe = {}) const {
+    return ManifestOf({request_, stripe});
+  }
+  static v1::PushChunk ManifestOf(PushManifest manifest) {
     v1::PushChunk chunk;
-    PushManifest manifest{request_, stripe};
-    if (stripe.count > 1) manifest.stripe.group = 1;
+    if (manifest.stripe.count > 1) manifest.stripe.group = 1;
     ToProto(manifest, chunk.mutable_manifest());
     return chunk;
   }
@@ -313,7 +315,6 @@ TEST_F(StreamSessionTest, StreamWithoutManifestIsInvalid) {
 }
 
 TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
-  request_.max_reply_bytes = 5000;
   EXPECT_CALL(store_,
               PushPull(::testing::_,
                        ::testing::Field(&CallContext::max_reply_bytes, 5000u),
@@ -321,8 +322,10 @@ TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
       .WillOnce(AnswerWith<PullReply>(
           PullReply{{{.version = 2, .tensor = Vector({1, 2, 3})}}}));
   request_.entries.resize(1);
+  PushPullRequest request = {request_};
+  request.max_reply_bytes = 5000;
   StreamSession session = NewSession(Method::kPushPullStream);
-  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, ManifestOf({request})));
   ASSERT_OK(Receive(session, Part(0, 0, 12)));
   ASSERT_OK(session.Close(absl::Seconds(3)));
   ASSERT_TRUE(outcome_ && outcome_->ok());
@@ -336,16 +339,16 @@ TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
 }
 
 TEST_F(StreamSessionTest, PullIsAnsweredInTheFormThatItAskedFor) {
-  for (const bool takes_batches : {false, true}) {
+  for (const bool allow_batches : {false, true}) {
     const PullReply pulled = {
         .values = {10,
                    {.version = 2,
-                    .tensor = testing::Full({takes_batches ? 100 : 500}, 5)}}};
+                    .tensor = testing::Full({allow_batches ? 100 : 500}, 5)}}};
     EXPECT_CALL(store_, Pull).WillOnce(AnswerWith<PullReply>(pulled));
     v1::PullStreamRequest request;
-    request.mutable_request()->add_entries()->set_key("a");
+    request.mutable_pull()->add_entries()->set_key("a");
     request.set_max_part_bytes(1500);
-    request.set_takes_batches(takes_batches);
+    request.set_allow_batches(allow_batches);
     const grpc::Slice slice(request.SerializeAsString());
     grpc::ByteBuffer bytes(&slice, 1);
     StreamSession session = NewSession(Method::kPullStream);
@@ -358,7 +361,7 @@ TEST_F(StreamSessionTest, PullIsAnsweredInTheFormThatItAskedFor) {
     ASSERT_TRUE(reply.Next().DumpToSingleSlice(&first).ok());
     v1::PullChunk chunk;
     ASSERT_TRUE(chunk.ParseFromArray(first.begin(), first.size()));
-    EXPECT_EQ(chunk.has_batch(), takes_batches);
+    EXPECT_EQ(chunk.has_batch(), allow_batches);
     while (!reply.is_done()) EXPECT_LE(reply.Next().Length(), 1600u);
   }
 }

@@ -23,7 +23,7 @@ TEST(StreamStallTest, PeerThatReadsNothingIsCutOff) {
         std::move(done)(PullReply{{{2, Full({16 << 20}, 1)}}});
       });
   v1::PullStreamRequest request;
-  request.mutable_request()->add_entries()->set_key("k");
+  request.mutable_pull()->add_entries()->set_key("k");
   grpc::ClientContext context;
   const auto reader = service.stub().PullStream(&context, request);
 

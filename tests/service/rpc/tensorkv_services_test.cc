@@ -75,7 +75,7 @@ v1::PushRequest PushOf(double element) {
 TEST_F(TensorKvServicesTest, PushPullLeavesRoomForTheReplysMetadata) {
   uint64_t max_reply_bytes = 0;
   EXPECT_CALL(service_.store, PushPull)
-      .WillOnce([&](PushRequest, CallContext context,
+      .WillOnce([&](PushPullRequest, CallContext context,
                     ReplyCallback<PullReply> done) {
         max_reply_bytes = context.max_reply_bytes;
         const int64_t size = static_cast<int64_t>(max_reply_bytes);
@@ -105,7 +105,7 @@ TEST_F(TensorKvServicesTest, CallerBoundsTheReply) {
   v1::PullResponse reply;
   v1::PushPullRequest push_pull;
   *push_pull.mutable_push() = PushOf(5);
-  push_pull.mutable_push()->set_max_reply_bytes(2000);
+  push_pull.set_max_reply_bytes(2000);
   v1::PushPullResponse push_pull_reply;
   grpc::ClientContext context;
 

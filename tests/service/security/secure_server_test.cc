@@ -33,6 +33,8 @@ const std::map<std::string, char>& Table() {
                                       {"PushPull", 'p'},
                                       {"PushRows", 'p'},
                                       {"PullRows", 'r'},
+                                      {"SetState", 'p'},
+                                      {"GetState", 'r'},
                                       {"Delete", 'a'},
                                       {"List", 'r'},
                                       {"Stat", 'r'},
@@ -211,8 +213,8 @@ TEST_F(SecureServerTest, WhoeverMayReadMayPullRowsByAStream) {
   Start(Options());
   ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
   v1::PullStreamRequest request;
-  request.mutable_rows_request()->set_namespace_(kNamespace);
-  v1::PullRowsEntry& entry = *request.mutable_rows_request()->add_entries();
+  request.mutable_pull_rows()->set_namespace_(kNamespace);
+  v1::PullRowsEntry& entry = *request.mutable_pull_rows()->add_entries();
   entry.set_key("k");
   entry.mutable_rows()->set_dtype(v1::DTYPE_I32);
   entry.mutable_rows()->add_shape(1);

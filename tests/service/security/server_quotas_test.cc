@@ -26,7 +26,7 @@ absl::Status PullOnceMade(testing::Stubs& stub, Method method,
   grpc::ClientContext context;
   context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
   v1::PullStreamRequest request;
-  v1::PullRequest& pull = *request.mutable_request();
+  v1::PullRequest& pull = *request.mutable_pull();
   pull.set_namespace_(kNamespace);
   pull.set_wait_for_keys(true);
   pull.add_entries()->set_key("k");

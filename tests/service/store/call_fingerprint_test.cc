@@ -46,11 +46,27 @@ TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
 }
 
 TEST(CallFingerprintTest, ReplyDTypeCountsInAPushPull) {
-  PushRequest other = APush();
-  other.reply_dtype = DType::kF16;
+  const PushPullRequest push_pull = {APush()};
+  PushPullRequest other = push_pull;
+  other.dtype = DType::kF16;
+  PushPullRequest same = push_pull;
+  same.max_reply_bytes = 1;
 
-  EXPECT_EQ(Fingerprint(other), Fingerprint(APush()));
-  EXPECT_NE(PushPullFingerprint(other), PushPullFingerprint(APush()));
+  EXPECT_NE(Fingerprint(other), Fingerprint(push_pull));
+  EXPECT_EQ(Fingerprint(same), Fingerprint(push_pull));
+}
+
+TEST(CallFingerprintTest, EveryFieldOfASetStateCounts) {
+  const SetStateRequest set = {.entries = {{"a", "s", Vector({1})}}};
+  const std::vector<SetStateRequest> others = {
+      {.entries = {{"b", "s", Vector({1})}}},
+      {.entries = {{"a", "t", Vector({1})}}},
+      {.entries = {{"a", "s", Vector({2})}}},
+      {.entries = {{"a", "s", Vector({1})}, {"a", "t", Vector({1})}}}};
+
+  for (const SetStateRequest& other : others) {
+    EXPECT_NE(Fingerprint(other), Fingerprint(set));
+  }
 }
 
 TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
@@ -87,7 +103,8 @@ TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
 }
 
 TEST(CallFingerprintTest, VerbsDiffer) {
-  EXPECT_NE(Fingerprint(APush()), PushPullFingerprint(APush()));
+  EXPECT_NE(Fingerprint(APush()), Fingerprint(PushPullRequest{APush()}));
+  EXPECT_NE(Fingerprint(InitRequest()), Fingerprint(SetStateRequest()));
 }
 
 TEST(CallFingerprintTest, ElementsBeyondTheFirst64BytesDoNotCount) {

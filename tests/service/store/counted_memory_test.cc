@@ -41,7 +41,7 @@ TEST_F(CountedMemoryTest, PushReservesRoomForANewValue) {
                        HasSubstr("expected at most 1048576 bytes")));
 
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-  const MemoryUse memory = store_.DescribeNamespace("")->memory;
+  const MemoryUse memory = store_.DescribeNamespace({})->memory;
   EXPECT_EQ(memory.values, 400000u);
   EXPECT_EQ(memory.contributions, 0u);
 }
@@ -77,7 +77,7 @@ TEST_F(CountedMemoryTest, RuleWithoutRoomForItsStateChangesNothing) {
   EXPECT_THAT(store_.SetRule(request),
               StatusIs(absl::StatusCode::kResourceExhausted));
 
-  const NamespaceStatus status = *store_.DescribeNamespace("");
+  const NamespaceStatus status = *store_.DescribeNamespace({});
   EXPECT_EQ(status.memory.state, 0u);
   EXPECT_EQ(status.rules[0].rule.name, "assign");
 }
@@ -106,13 +106,13 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
 
   for (uint32_t rank = 0; rank < 100; ++rank) {
     ASSERT_OK(Push(SyncPush(rank, 1, rank)));
-    most =
-        std::max(most, store_.DescribeNamespace("sync")->memory.contributions);
+    most = std::max(most,
+                    store_.DescribeNamespace({"sync"})->memory.contributions);
   }
 
   EXPECT_LE(most, Rounds::kMinPartialSum * 4 * sizeof(float));
   EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
-  EXPECT_EQ(store_.DescribeNamespace("sync")->memory.contributions, 0u);
+  EXPECT_EQ(store_.DescribeNamespace({"sync"})->memory.contributions, 0u);
 }
 
 TEST_F(CountedMemoryTest, SkippedContributionsAreCounted) {
@@ -132,7 +132,7 @@ TEST_F(CountedMemoryTest, PushPullOfTooMuchHasNoEffect) {
   ASSERT_OK(Init("w", 1));
   Inbox<PullReply> inbox;
 
-  store_.PushPull(PushOf("w", 2), {.max_reply_bytes = 15}, inbox.Callback());
+  store_.PushPull({PushOf("w", 2)}, {.max_reply_bytes = 15}, inbox.Callback());
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));

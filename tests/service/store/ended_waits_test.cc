@@ -307,7 +307,7 @@ TEST_F(EndedWaitsTest, PushPullThatHasWaitedIsGoneWithItsCancellation) {
   const std::weak_ptr<Cancellation> watch = cancellation;
   Inbox<PullReply> inbox;
 
-  store_.PushPull(SyncPush(0, 1, 5), {.cancellation = cancellation},
+  store_.PushPull({SyncPush(0, 1, 5)}, {.cancellation = cancellation},
                   inbox.Callback());
   EXPECT_TRUE(inbox.is_empty());
   EXPECT_OK(Push(SyncPush(1, 1, 5)));

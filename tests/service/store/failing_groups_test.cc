@@ -173,7 +173,7 @@ class Group {
       case 3:
         Note("fails", rank);
         ASSERT_OK(store_.Leave(
-            {.name_space = "n", .worker = member.worker, .is_lost = true}));
+            {.name_space = "n", .worker = member.worker, .lost = true}));
         member.has_lease = false;
         member.pull = nullptr;
         member.state = State::kDead;
@@ -212,7 +212,7 @@ class Group {
     ASSERT_OK(reply);
     ASSERT_EQ(reply->worker.rank, rank);
     const bool was_lost = has_come_[rank] == member.life + 1;
-    EXPECT_EQ(reply->was_lost, was_lost && replaces_epoch == 0);
+    EXPECT_EQ(reply->lost_before, was_lost && replaces_epoch == 0);
     has_come_[rank] = member.life + 1;
     member = {.state = State::kLive,
               .has_lease = true,

@@ -75,13 +75,13 @@ class GpuStoreTest : public ::testing::Test {
   // leave nothing counted.
   template <typename Call>
   void ExpectRefusedFromTheHost(Call call, absl::StatusCode code) {
-    const MemoryUse before = store_->DescribeNamespace("")->memory;
+    const MemoryUse before = store_->DescribeNamespace({})->memory;
     gpu_.FailCall(0, absl::InternalError("the device was asked"));
 
     EXPECT_THAT(call(), StatusIs(code));
 
     EXPECT_FALSE(gpu_.has_injected());
-    const MemoryUse after = store_->DescribeNamespace("")->memory;
+    const MemoryUse after = store_->DescribeNamespace({})->memory;
     EXPECT_EQ(after.contributions, before.contributions);
     EXPECT_LE(after.values, before.values);
   }
@@ -106,7 +106,7 @@ class GpuStoreTest : public ::testing::Test {
   }
 
   // Bytes of values, those that are being read included.
-  uint64_t ValueBytes() { return store_->DescribeNamespace("")->memory.values; }
+  uint64_t ValueBytes() { return store_->DescribeNamespace({})->memory.values; }
 
   FakeGpu gpu_;
   FakeAlarms alarms_;

@@ -169,7 +169,7 @@ class LongWaitsTest : public ::testing::Test {
     store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
     backend_.WaitUntilHeld();
     Background call([&] {
-      return store_.Stat({.keys = {"k"}, .with_digest = true}, context)
+      return store_.Stat({.keys = {"k"}, .compute_digests = true}, context)
           .status();
     });
     while (alarms_.num_pending() == 0) std::this_thread::yield();
@@ -188,13 +188,13 @@ TEST_F(LongWaitsTest, StatOfCallerWhoHasGoneReadsNoValue) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
 
-  EXPECT_THAT(store_.Stat({.keys = {"k"}, .with_digest = true},
+  EXPECT_THAT(store_.Stat({.keys = {"k"}, .compute_digests = true},
                           Until(absl::Seconds(9), cancellation)),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(LongWaitsTest, StatWithoutTimeReadsNoValue) {
-  EXPECT_THAT(store_.Stat({.keys = {"k"}, .with_digest = true},
+  EXPECT_THAT(store_.Stat({.keys = {"k"}, .compute_digests = true},
                           Until(absl::ZeroDuration())),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("digests of 0 keys were made, and of 1 were "
@@ -221,14 +221,14 @@ TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
   store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
   backend_.WaitUntilHeld();
   Background stat([&] {
-    return store_.Stat({.keys = {"k", "other"}, .with_digest = true}, {});
+    return store_.Stat({.keys = {"k", "other"}, .compute_digests = true}, {});
   });
   while (alarms_.num_pending() == 0) std::this_thread::yield();
 
-  InitRequest set;
+  SetStateRequest set;
   set.entries.push_back(
-      {"other", *Tensor::Filled(DType::kU64, {}, 5), "update_count"});
-  ASSERT_OK(InitNow(store_, std::move(set)));
+      {"other", "update_count", *Tensor::Filled(DType::kU64, {}, 5)});
+  ASSERT_OK(testing::SetStateNow(store_, std::move(set)));
   backend_.Release();
 
   ASSERT_OK_AND_ASSIGN(const StatReply reply, stat.Result());

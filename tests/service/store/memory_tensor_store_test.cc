@@ -200,7 +200,7 @@ TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   inbox.Wait();
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(store_.DescribeNamespace("")->num_keys, 0u);
+  EXPECT_EQ(store_.DescribeNamespace({})->num_keys, 0u);
 }
 
 // Who has the answer may go before the task that gave it has ended.
@@ -333,7 +333,7 @@ TEST_F(MemoryTensorStoreTest, FailedRoundIsPushedAgainByEveryWorker) {
   EXPECT_THAT(Pull(SyncPull(0)), failed);
   EXPECT_THAT(Pull(SyncPull(0)), failed);
   EXPECT_THAT(Push(SyncPush(1, 2, 1)), failed);
-  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 1u);
+  EXPECT_EQ(store_.DescribeNamespace({"sync"})->rounds_failed, 1u);
 
   ASSERT_OK(Push(SyncPush(0, 1, 5)));
   ASSERT_OK(Push(SyncPush(1, 1, 2)));
@@ -354,7 +354,7 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
   pusher.join();
   backend_.FailApply(absl::OkStatus());
 
-  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 2u);
+  EXPECT_EQ(store_.DescribeNamespace({"sync"})->rounds_failed, 2u);
   EXPECT_THAT(Push(SyncPush(0, 2, 10)), StatusIs(absl::StatusCode::kAborted));
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   ASSERT_OK(Push(SyncPush(0, 2, 10)));
@@ -363,7 +363,7 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
 }
 
 TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
-  const auto revision = [&] { return store_.DescribeNamespace("")->revision; };
+  const auto revision = [&] { return store_.DescribeNamespace({})->revision; };
   const uint64_t before = revision();
 
   ASSERT_OK(Init("a", 1));

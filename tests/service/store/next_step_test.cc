@@ -95,7 +95,7 @@ class RandomGroup {
         if (Below(2) > 0) return;
         Note(rank, "fails");
         EXPECT_OK(store_.Leave(
-            {.name_space = "n", .worker = *member.worker, .is_lost = true}));
+            {.name_space = "n", .worker = *member.worker, .lost = true}));
         member.worker.reset();
         return;
       default:

@@ -35,18 +35,18 @@ class ArrivalTest : public testing::ScriptedStoreTest,
   // One of each kind that reads or changes "w", as they come out of the checks
   // of before; the one that deletes it is last.
   std::vector<absl::Status> CallAll() {
-    InitRequest init_state;
-    init_state.entries.push_back(
-        {"w", *Tensor::Filled(DType::kU64, {}, 1), "update_count"});
-    PullRequest pull_state;
-    pull_state.entries.push_back({.key = "w", .state = "update_count"});
+    SetStateRequest set_state;
+    set_state.entries.push_back(
+        {"w", "update_count", *Tensor::Filled(DType::kU64, {}, 1)});
+    GetStateRequest get_state;
+    get_state.entries.push_back({"w", "update_count"});
     return {
         Init("w", 7, OnExisting::kReplace),
         Init("w", 7, OnExisting::kKeep),
-        testing::InitNow(store_, std::move(init_state)).status(),
+        testing::SetStateNow(store_, std::move(set_state)).status(),
         Push(PushOf("w", 7)).status(),
         Pull(PullOf("w")).status(),
-        Pull(std::move(pull_state)).status(),
+        testing::GetStateNow(store_, std::move(get_state)).status(),
         store_.Stat({.keys = {"w"}}, {}).status(),
         store_.Delete({.keys = {"w"}}, {}).status(),
     };
@@ -60,7 +60,7 @@ class ArrivalTest : public testing::ScriptedStoreTest,
 // It has passed all checks while the keys were here before, and has waited.
 TEST_P(ArrivalTest, NoCallOfBeforeHasAnEffectUntilTheKeysAreOwned) {
   NamespaceSnapshot name_space = {.name = "default"};
-  name_space.config = store_.DescribeNamespace("")->config;
+  name_space.config = store_.DescribeNamespace({})->config;
   KeySnapshot key;
   key.key = "w";
   key.value = Filled(3);
@@ -99,7 +99,7 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
   ASSERT_OK(store_.Delete({.keys = {"w"}}));
   NamespaceSnapshot name_space = {
       .name = "default", .max_version = 1000, .restored_versions = 1000};
-  name_space.config = store_.DescribeNamespace("")->config;
+  name_space.config = store_.DescribeNamespace({})->config;
 
   const auto arrival = (moves().*GetParam())(
       {.num_partitions = 2,
@@ -131,7 +131,7 @@ TEST_F(TakeoverTest,
   ASSERT_TRUE(waiting.is_empty());
   const uint32_t partition = 1 - PartitionOf("sync", "w", 2);
   NamespaceSnapshot saved = {.name = "sync"};
-  saved.config = store_.DescribeNamespace("sync")->config;
+  saved.config = store_.DescribeNamespace({"sync"})->config;
   for (uint32_t rank = 0; rank < 2; ++rank) {
     saved.workers.push_back({.worker = {.rank = rank}, .step = 1});
   }

@@ -118,7 +118,7 @@ class ExchangedRoundsTest : public ::testing::Test {
     return inbox.answer->status();
   }
   uint64_t ContributedBytes() {
-    return store_.DescribeNamespace("n")->memory.contributions;
+    return store_.DescribeNamespace({"n"})->memory.contributions;
   }
 
   ScriptedBackend backend_;

@@ -262,7 +262,7 @@ TEST_F(MembershipTest, RoundOfSkipsThatClosesDuringAnAccessIsApplied) {
   CreateSync(2);
   PullRequest rows = {.name_space = "n"};
   const Tensor ids = *Tensor::Filled(DType::kI64, {1}, 3);
-  rows.entries.push_back({"w", 0, "", *RowIds::Create(ids)});
+  rows.entries.push_back({"w", 0, *RowIds::Create(ids)});
   Inbox<PullReply> read;
   backend_.Hold();
   std::thread reader([&] { store_.Pull(rows, {}, read.Callback()); });

@@ -22,7 +22,7 @@ class PullCallTest : public testing::GpuStoreTest {
 
   std::vector<uint64_t> Digests(const std::vector<std::string>& keys) {
     const StatReply reply =
-        store_->Stat({.keys = keys, .with_digest = true}).value();
+        store_->Stat({.keys = keys, .compute_digests = true}).value();
     std::vector<uint64_t> digests;
     for (const KeyStatus& key : reply.keys) digests.push_back(*key.digest);
     return digests;
@@ -100,7 +100,7 @@ TEST_F(PullCallTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
 
   ExpectRefusedFromTheHost(
       [&] {
-        return store_->Stat({.keys = {"w"}, .with_digest = true}).status();
+        return store_->Stat({.keys = {"w"}, .compute_digests = true}).status();
       },
       absl::StatusCode::kResourceExhausted);
 }

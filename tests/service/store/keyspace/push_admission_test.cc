@@ -30,7 +30,7 @@ TEST_F(PushAdmissionTest, PushOfAnotherShapeCopiesNothing) {
 }
 
 TEST_F(PushAdmissionTest, PushPullOverTheReplyLimitCopiesNothing) {
-  PushRequest request;
+  PushPullRequest request;
   request.entries.push_back({"w", false, Filled(1000, 1)});
   const Answer<absl::StatusOr<PullReply>> answer;
   ExpectRefusedFromTheHost(
@@ -54,7 +54,7 @@ TEST_F(PushAdmissionTest, PushWithoutRoomForTheValueCopiesNothing) {
 TEST_F(PushAdmissionTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
   ASSERT_OK(Init("v", Filled(50'000, 1)));
   const auto push_pull = [&](int num_skipped) {
-    PushRequest request;
+    PushPullRequest request;
     request.entries.push_back({"v", false, Filled(50'000, 1)});
     for (int i = 0; i < num_skipped; ++i) {
       request.entries.push_back({.key = "v", .skip = true});
@@ -76,8 +76,8 @@ TEST_F(PushAdmissionTest, PushPullWithoutRoomToConvertCopiesNothing) {
   ASSERT_OK_AND_ASSIGN(const RefPtr<const RowIds> rows,
                        RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 7)));
   const auto push_pull = [&](DType dtype) {
-    PushRequest request;
-    request.reply_dtype = dtype;
+    PushPullRequest request;
+    request.dtype = dtype;
     request.entries.push_back(
         {.key = "v", .tensor = Filled(1, 2), .rows = rows});
     const Answer<absl::StatusOr<PullReply>> answer;

@@ -119,12 +119,12 @@ TEST_F(RestorationsTest,
   Fill(*second, snapshot);
   ASSERT_OK(second->Commit());
   const Version before = NextVersion(store_);
-  const uint64_t revision = store_.DescribeNamespace("n")->revision;
+  const uint64_t revision = store_.DescribeNamespace({"n"})->revision;
 
   ASSERT_OK(first->Commit());
 
   EXPECT_GT(NextVersion(store_), before);
-  EXPECT_GT(store_.DescribeNamespace("n")->revision, revision);
+  EXPECT_GT(store_.DescribeNamespace({"n"})->revision, revision);
 }
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {

@@ -84,7 +84,7 @@ TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
     EXPECT_THAT(store_.StartRestoration(OnExisting::kFail)->Begin(snapshot),
                 is_refused);
     snapshot.name = "default";
-    snapshot.config = store_.DescribeNamespace("")->config;
+    snapshot.config = store_.DescribeNamespace({})->config;
     EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
   }
 }
@@ -164,7 +164,8 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   EXPECT_THAT(
       uids,
       ElementsAre(Pair("a", _), Pair("default", _),
-                  Pair("replaced", store_.DescribeNamespace("replaced")->uid)));
+                  Pair("replaced",
+                       store_.DescribeNamespace({"replaced"})->uid)));
 }
 
 // Of keys that are not in it, or not any more, it keeps nothing.
@@ -287,7 +288,7 @@ TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
                         .rank = 0});
   };
   const auto lose = [this](const Worker& worker) {
-    return store_.Leave({.name_space = "n", .worker = worker, .is_lost = true});
+    return store_.Leave({.name_space = "n", .worker = worker, .lost = true});
   };
   const Worker first = join("a")->worker;
   ASSERT_OK(PushTo(store_, "k", /*step=*/1, &first).Wait());

@@ -64,7 +64,7 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   std::cout << "bytes per waiting call: "
             << (mallinfo2().uordblks - bytes_before) / kNumCalls << "\n";
   EXPECT_EQ(NumThreads(), threads_before);
-  EXPECT_EQ(store.DescribeNamespace("")->calls_waiting, kNumCalls);
+  EXPECT_EQ(store.DescribeNamespace({})->calls_waiting, kNumCalls);
   alarms.Advance(absl::Seconds(29));
   EXPECT_EQ(num_ended, 0u);
   alarms.Advance(absl::Seconds(1));
@@ -72,7 +72,7 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   EXPECT_THAT(
       ends, ::testing::Each(StatusIs(absl::StatusCode::kDeadlineExceeded,
                                      HasSubstr("expected version 2, got 1"))));
-  EXPECT_EQ(store.DescribeNamespace("")->calls_waiting, 0u);
+  EXPECT_EQ(store.DescribeNamespace({})->calls_waiting, 0u);
   EXPECT_EQ(alarms.num_pending(), 0u);
 }
 

@@ -183,9 +183,9 @@ TEST(WorkerGroupTest, ListTellsWhoIsLiveAndForHowLong) {
 
   const std::vector<WorkerStatus> statuses = group.List(group.now);
 
-  EXPECT_FALSE(statuses[0].is_live);
+  EXPECT_FALSE(statuses[0].live);
   EXPECT_EQ(statuses[0].lease_remaining, absl::ZeroDuration());
-  EXPECT_TRUE(statuses[1].is_live);
+  EXPECT_TRUE(statuses[1].live);
   EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
 }
 

@@ -90,7 +90,7 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
     store_.Pull(std::move(request), {}, inbox.Callback());
     return First(*inbox.Wait());
   }
-  NamespaceStatus Describe() { return *store_.DescribeNamespace("n"); }
+  NamespaceStatus Describe() { return *store_.DescribeNamespace({"n"}); }
   uint64_t NumWaiting(WaitReason reason) {
     return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
   }
