@@ -26,22 +26,50 @@ class Contract:
         for file in self.files.file:
             self.pool.Add(file)
 
-    def options(self, descriptor):
-        """The options of the contract, by their names."""
+    def option(self, descriptor, name):
+        """What an option of the contract says."""
         known = descriptor.GetOptions()
         message = message_factory.MessageFactory(self.pool).GetPrototype(
             self.pool.FindMessageTypeByName(known.DESCRIPTOR.full_name))
         options = message.FromString(known.SerializeToString())
-        return {field.name: value for field, value in options.ListFields()
-                if field.is_extension}
+        return options.Extensions[
+            self.pool.FindExtensionByName(f"{PACKAGE}.{name}")]
+
+    def methods(self):
+        for file in self.files.file:
+            for service in file.service if file.package == PACKAGE else ():
+                name = f"{PACKAGE}.{service.name}"
+                for method in self.pool.FindServiceByName(name).methods:
+                    yield self.method(service.name, method)
+
+    def method(self, service, method):
+        policy = self.option(method, "policy")
+        streams = descriptor_pb2.MethodDescriptorProto()
+        method.CopyToProto(streams)
+        kind = {(False, False): "UNARY", (True, False): "CLIENT_STREAM",
+                (False, True): "SERVER_STREAM", (True, True): "BIDI_STREAM"}
+        return {"name": method.name, "service": service,
+                "kind": kind[streams.client_streaming,
+                             streams.server_streaming],
+                "has_tensors": (has_tensors(method.input_type) or
+                                has_tensors(method.output_type)),
+                **{field.name: field.enum_type.values_by_number[
+                    getattr(policy, field.name)].name
+                   for field in policy.DESCRIPTOR.fields}}
 
     def reasons(self):
         values = self.pool.FindEnumTypeByName(PACKAGE + ".Reason").values
         for value in values[1:]:
-            options = self.options(value)
             yield {"name": value.name, "number": value.number,
-                   "code": options["code"],
-                   "metadata": list(options.get("metadata", []))}
+                   "code": self.option(value, "code"),
+                   "metadata": list(self.option(value, "metadata"))}
+
+
+def has_tensors(message):
+    """Whether a message has tensors, in itself or in those that it has."""
+    return message.full_name == PACKAGE + ".Tensor" or any(
+        has_tensors(field.message_type) for field in message.fields
+        if field.message_type)
 
 
 def camel(name):
@@ -54,11 +82,27 @@ def macro(name, rows):
     return " \\\n".join(["#define %s(X)" % name, *lines]) + "\n"
 
 
-def header(reasons):
+def method_rows(methods, *columns):
+    for method in methods:
+        yield (method["name"], method["service"],
+               *("k" + camel(method[column])
+                 for column in ("repeat", "right", "scope", *columns)))
+
+
+def header(methods, reasons):
+    peers = [each for each in methods if each["service"] == "Peer"]
+    clients = [each for each in methods if each["service"] != "Peer"]
+    unary = [each for each in clients if each["kind"] == "UNARY"]
+    streams = [each for each in clients if each["kind"] != "UNARY"]
+    plain = [each for each in unary if not each["has_tensors"]]
     return "\n".join([
         "// Written by contract/write_tables.py.\n",
         "#ifndef TENSORKV_CONTRACT_TABLES_H_",
         "#define TENSORKV_CONTRACT_TABLES_H_\n",
+        macro("TENSORKV_UNARY_METHODS", method_rows(unary)),
+        macro("TENSORKV_PLAIN_METHODS", method_rows(plain)),
+        macro("TENSORKV_STREAM_METHODS", method_rows(streams, "kind")),
+        macro("TENSORKV_PEER_METHODS", method_rows(peers)),
         macro("TENSORKV_REASONS", (
             ("k" + camel(reason["name"]), reason["name"], reason["number"],
              "k" + camel(reason["code"]),
@@ -70,9 +114,10 @@ def header(reasons):
 def main():
     descriptors, header_path, json_path = map(pathlib.Path, sys.argv[1:])
     contract = Contract(descriptors.read_bytes())
-    reasons = list(contract.reasons())
-    header_path.write_text(header(reasons))
-    json_path.write_text(json.dumps({"reasons": reasons}, indent=1) + "\n")
+    tables = {"methods": list(contract.methods()),
+              "reasons": list(contract.reasons())}
+    header_path.write_text(header(**tables))
+    json_path.write_text(json.dumps(tables, indent=1) + "\n")
 
 
 if __name__ == "__main__":
