@@ -1,6 +1,5 @@
 #include "contract/method.h"
 
-#include <iterator>
 #include <set>
 #include <string>
 
@@ -31,21 +30,6 @@ const MethodDescriptor* InProto(Method method) {
 
 class MethodTest : public ::testing::TestWithParam<Method> {};
 
-// How go-grpc-prometheus calls the type of a method.
-absl::string_view TypeOf(const MethodDescriptor& method) {
-  if (method.client_streaming()) {
-    return method.server_streaming() ? "bidi_stream" : "client_stream";
-  }
-  return method.server_streaming() ? "server_stream" : "unary";
-}
-
-TEST_P(MethodTest, IsAMethodOfItsServiceWithItsType) {
-  const MethodDescriptor* const method = InProto(GetParam());
-
-  ASSERT_NE(method, nullptr);
-  EXPECT_EQ(NameOf(KindOf(GetParam())), TypeOf(*method));
-}
-
 TEST_P(MethodTest, HasThePathThatGrpcGivesIt) {
   EXPECT_EQ(PathOf(GetParam()), absl::StrCat("/", NameOf(ServiceOf(GetParam())),
                                              "/", NameOf(GetParam())));
@@ -73,23 +57,6 @@ TEST_P(MethodTest, IsAnIndexOfItsOwn) {
 INSTANTIATE_TEST_SUITE_P(AllMethods, MethodTest,
                          ::testing::ValuesIn(kAllMethods));
 
-// What is in the proto files and not in the table would have no handler.
-TEST(ServiceTest, HasNoOtherMethodsThanTheTable) {
-  for (const Service service : kAllServices) {
-    std::set<std::string> in_table;
-    for (const Method method : kAllMethods) {
-      if (ServiceOf(method) == service) in_table.emplace(NameOf(method));
-    }
-    std::set<std::string> in_proto;
-    const ServiceDescriptor& proto = *InProto(service);
-    for (int i = 0; i < proto.method_count(); ++i) {
-      in_proto.insert(proto.method(i)->name());
-    }
-
-    EXPECT_EQ(in_table, in_proto) << NameOf(service);
-  }
-}
-
 TEST(ServiceTest, AllOfTheContractAreInTheTable) {
   std::set<std::string> in_table;
   for (const Service service : kAllServices) in_table.emplace(NameOf(service));
@@ -102,12 +69,6 @@ TEST(ServiceTest, AllOfTheContractAreInTheTable) {
   }
 
   EXPECT_EQ(in_table, in_proto);
-}
-
-TEST(UnaryMethodsTest, ComeFirst) {
-  for (size_t i = 0; i < std::size(kUnaryMethods); ++i) {
-    EXPECT_EQ(kUnaryMethods[i], kAllMethods[i]);
-  }
 }
 
 }  // namespace
