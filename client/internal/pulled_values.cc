@@ -38,7 +38,7 @@ std::string Describe(const Value& value) {
 absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
   grpc::ByteBuffer message;
   if (!stream.Read(&message)) return EndedEarly("the manifest");
-  if (takes_batches_ && PulledBatches::HasBatch(&message)) {
+  if (allow_batches_ && PulledBatches::HasBatch(&message)) {
     PulledBatches batches(num_entries_, buffers_);
     RETURN_IF_ERROR(batches.Receive(stream, std::move(message)));
     MutexLock lock(&mutex_);

@@ -111,7 +111,7 @@ TEST(ProtoCodecTest, StateRequestFields) {
           "max_reply_bytes: 7 entries { key: 'w' state: 's' }")));
 
   EXPECT_EQ(set.name_space, "n");
-  EXPECT_THAT(set.call_id, Optional(FieldsAre("", 2)));
+  EXPECT_THAT(set.call_id, Optional(FieldsAre("", 2, 0)));
   EXPECT_EQ(set.namespace_uid, 9);
   ASSERT_THAT(set.entries, SizeIs(1));
   EXPECT_EQ(set.entries[0].key, "w");

@@ -92,7 +92,7 @@ void RandomMessages::Fill(Message* message) {
 
 template <typename... Types>
 void RandomMessages::MakeValidAnyOf(Message* message) {
-  const auto mend = [this](auto* typed) {
+  const auto mend = [&](auto* typed) {
     if (typed != nullptr) MakeValid(*typed);
   };
   (mend(google::protobuf::DynamicCastToGenerated<Types>(message)), ...);

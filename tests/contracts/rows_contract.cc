@@ -200,7 +200,7 @@ TEST_P(RowsContractTest, RowsOfOneKeyMayBeInManyEntries) {
 
 TEST_P(RowsContractTest, PullRowsWaitsAsPullDoes) {
   Background waiting([&] {
-    return store_.PullRows({{"w", 2, "", IdsOf({1})}}, /*wait_for_keys=*/true);
+    return store_.PullRows({{"w", 2, IdsOf({1})}}, /*wait_for_keys=*/true);
   });
   AwaitWaitingCalls(store_, 1);
   ASSERT_OK(store_.Init("w", Full({3, 2}, 1)));
@@ -211,7 +211,7 @@ TEST_P(RowsContractTest, PullRowsWaitsAsPullDoes) {
               AllOf(HasVersion(2), HasTensor(IsFilledWith(7))));
 
   ExpectWaitNames("version 3", store_, [](const Caller& caller) {
-    return caller.PullRows({{"w", 3, "", IdsOf({1})}}).status();
+    return caller.PullRows({{"w", 3, IdsOf({1})}}).status();
   });
   EXPECT_THAT(store_.PullRows({{"none", 0, IdsOf({1})}}),
               StatusIs(StatusCode::kNotFound, HasSubstr("\"none\"")));

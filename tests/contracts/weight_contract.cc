@@ -192,7 +192,7 @@ TEST_P(RuleContractTest, TotalWeightIsAState) {
   EXPECT_THAT(store_.Pull("to"), IsOkAndHolds(HasTensor(IsFilledWith(6.5))));
   for (const double bad : {double{NAN}, double{INFINITY}, -1.0}) {
     EXPECT_THAT(
-        store_.InitMany({{"to", Full({}, bad, DType::kF64), "total_weight"}}),
+        store_.SetStates({{"to", "total_weight", Full({}, bad, DType::kF64)}}),
         StatusIs(StatusCode::kInvalidArgument, HasSubstr("at least 0")));
   }
 }

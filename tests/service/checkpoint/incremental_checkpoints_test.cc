@@ -226,7 +226,7 @@ Facts FactsOf(SavedStore& at, const std::string& name_space,
   Facts facts = {status.version, status.update_count,
                  BytesOf(at.Pull(name_space, key))};
   for (const std::string& state : status.states) {
-    facts.states[state] = BytesOf(at.Pull(name_space, key, state));
+    facts.states[state] = BytesOf(at.GetState(name_space, key, state));
   }
   return facts;
 }

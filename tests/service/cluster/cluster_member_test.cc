@@ -207,8 +207,9 @@ TEST(ClusterMemberTest, PlacementThatEtcdHasLostComesBackWithItsVersion) {
   etcd.LoseData();
   etcd.Start();
 
+  TlsChannels channels;
   ClusterRecords records({.etcd = {etcd.address()}, .cluster = "c"},
-                         [](const std::string&) {});
+                         [](const std::string&) {}, &channels);
   absl::StatusOr<ClusterReading> reading;
   do {
     reading = records.Read();

@@ -313,8 +313,9 @@ TEST_F(PartitionMovesTest, ServerThatEndsWaitsForNoRounds) {
   ASSERT_OK(a_->records().SetWanted({{.name = "b", .address = "b:1"}},
                                     /*revision=*/0));
   std::vector<std::string> lines;
+  TlsChannels channels;
   ClusterResizer resizer(
-      options, a_->environment(), &a_->receiver(),
+      options, &channels, a_->environment(), &a_->receiver(),
       [](const auto&, const auto&) { return absl::OkStatus(); }, {},
       [&](const std::string& line) { lines.push_back(line); });
   // The move has begun once there are no new keys.
@@ -384,8 +385,9 @@ TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
     }
     return absl::UnavailableError("is not taken");
   };
-  ClusterResizer resizer(options, a_->environment(), &a_->receiver(), move, {},
-                         [](const std::string&) {});
+  TlsChannels channels;
+  ClusterResizer resizer(options, &channels, a_->environment(),
+                         &a_->receiver(), move, {}, [](const std::string&) {});
 
   has_looked_again.WaitForNotification();
   resizer.Stop();

@@ -68,7 +68,7 @@ std::vector<LongCall> LongCalls() {
   calls.push_back({"Stat", [](Stub& stub, grpc::ClientContext& context) {
                      v1::StatRequest request;
                      request.add_keys("k");
-                     request.set_with_digest(true);
+                     request.set_compute_digests(true);
                      v1::StatResponse reply;
                      return stub.Stat(&context, request, &reply);
                    }});
@@ -188,7 +188,7 @@ TEST_P(LongCallsTest, LeaveOthersTheirThreadsAlsoOnceTheyAreGivenUp) {
 TEST(HasFieldSetTest, SeesWhatTheMessageSays) {
   const auto is_set = [](const std::string& bytes) {
     const grpc::Slice slice(bytes);
-    return HasFieldSet(v1::StatRequest::kWithDigestFieldNumber,
+    return HasFieldSet(v1::StatRequest::kComputeDigestsFieldNumber,
                        grpc::ByteBuffer(&slice, 1));
   };
   v1::StatRequest request;
@@ -197,11 +197,11 @@ TEST(HasFieldSetTest, SeesWhatTheMessageSays) {
   request.add_keys(std::string(300, 'k'));
   const std::string without = request.SerializeAsString();
   EXPECT_FALSE(is_set(without));
-  request.set_with_digest(true);
+  request.set_compute_digests(true);
   const std::string with = request.SerializeAsString();
   EXPECT_TRUE(is_set(with));
   EXPECT_TRUE(is_set(with + without));
-  const char tag = v1::StatRequest::kWithDigestFieldNumber << 3;
+  const char tag = v1::StatRequest::kComputeDigestsFieldNumber << 3;
   EXPECT_FALSE(is_set(with + std::string{tag, '\0'}));
   EXPECT_FALSE(is_set(without + std::string{tag}));
 }

@@ -25,9 +25,9 @@ using testing::StatusIs;
 using testing::Vector;
 
 v1::PushChunk Manifest(const Tensor& tensor, Stripe stripe = {}) {
-  PushManifest manifest;
-  manifest.stripe = stripe;
-  manifest.request.entries.push_back({.key = "k", .tensor = tensor});
+  PushManifest manifest = {
+      .request = PushRequest{.entries = {{.key = "k", .tensor = tensor}}},
+      .stripe = stripe};
   v1::PushChunk chunk;
   ToProto(manifest, chunk.mutable_manifest());
   return chunk;

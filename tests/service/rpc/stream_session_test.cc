@@ -182,11 +182,12 @@ TEST_F(StagedRowIdsTest, IdsOfAPullAreCountedOnceUntilItEnds) {
                                            .striped_calls = &striped_calls,
                                            .limits = {}};
   constexpr uint64_t kIdBytes = 100'000 * sizeof(int32_t);
-  PullStreamRequest pull;
-  pull.request.entries.push_back(
+  PullRequest rows;
+  rows.entries.push_back(
       {.key = "w",
        .min_version = 2,
        .rows = *RowIds::Create(testing::Full({100'000}, 1, DType::kI32))});
+  PullStreamRequest pull = {.request = std::move(rows)};
   const auto session = [&] {
     return std::make_unique<StreamSession>(
         Method::kPullStream, Caller(), &dependencies, nullptr,

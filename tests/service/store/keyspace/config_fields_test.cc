@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-using ::tensorkv::testing::HasListedReason;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
@@ -68,7 +68,7 @@ TEST(ConfigFieldsTest, EveryFieldThatDiffersIsNamed) {
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          HasSubstr(absl::StrCat("namespace \"n\": ",
                                                 other.field, ": expected "))));
-    EXPECT_THAT(status, HasListedReason(Reason::kExistsDifferently));
+    EXPECT_THAT(status, HasReason(Reason::kExistsDifferently));
     EXPECT_THAT(status,
                 HasReason(Reason::kExistsDifferently,
                           {{"namespace", "n"}, {"fields", other.field}}));
