@@ -240,14 +240,15 @@ TEST_F(StreamSessionTest, StreamThatIsRefusedLeavesTheOthersAlone) {
 }
 
 TEST_F(StreamSessionTest, PushPullWhoseReplyCouldNotBeSentIsRefused) {
-  request_.entries.assign(9, {.key = "a", .skip = true});
+  PushPullRequest request;
+  request.entries.assign(9, {.key = "a", .skip = true});
   const StreamDependencies small = {.store = &store_,
                                     .staging = &staging_,
                                     .striped_calls = &striped_calls_,
                                     .limits = {.max_message_bytes = 1024}};
   StreamSession session(Method::kPushPullStream, {}, &small, nullptr, nullptr);
 
-  EXPECT_THAT(Receive(session, Manifest()),
+  EXPECT_THAT(Receive(session, ManifestOf({request})),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

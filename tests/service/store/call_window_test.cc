@@ -461,7 +461,7 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
   EXPECT_THAT(kept, StatusIs(StatusCode::kAborted));
   EXPECT_LT(kept.message().size(), 1000u);
   EXPECT_EQ(kept.message().size() % 4, 0u) << "cut within a character";
-  EXPECT_EQ(ReasonOf(kept), Reason::kRoundFailed);
+  EXPECT_EQ(ReasonOf(kept), Reason::kKeyReplaced);
 }
 
 TEST_F(CallWindowTest, LaterAnswerReplacesTheFirst) {
@@ -525,7 +525,8 @@ TEST_F(CallWindowTest, ClientsThatDoNotFitAreNotRestored) {
 }
 
 TEST_F(CallWindowTest, SavedCallsMayBeAnything) {
-  ClientSnapshot client = {.client_id = "c", .answered_below = 10};
+  ClientSnapshot client = {
+      .caller = Caller().name, .client_id = "c", .answered_below = 10};
   for (const uint64_t sequence : {0, 9, 10, 10, 500}) {
     client.calls.push_back(
         {.sequence = sequence,
