@@ -203,7 +203,7 @@ class AioTest(StoreTest):
             "class LastToGo:\n"
             "    arrays = [np.ones(3)]\n"
             "    def __del__(self, init=other.init, stat=other.stat):\n"
-            "        init(['later'], self.arrays, 'fail', '')\n"
+            "        init(['later'], self.arrays, 'fail')\n"
             "        for _ in range(100):\n"
             "            stat(['later'], False)\n"
             "def wait(client=client):\n"
