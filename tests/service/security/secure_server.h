@@ -47,7 +47,8 @@ inline v1::Tensor OneElement(v1::DType dtype, const std::string& data,
 
 // Gives the message, as far as it has such fields, what a call needs to be
 // about one key of the namespace.
-inline void Fill(Message& message, bool is_stream) {
+inline void Fill(Message& message, Method method) {
+  const bool is_stream = KindOf(method) != MethodKind::kUnary;
   const auto& type = *message.GetDescriptor();
   const auto& reflection = *message.GetReflection();
   const auto set = [&](const char* name, const std::string& text) {
@@ -80,8 +81,13 @@ inline void Fill(Message& message, bool is_stream) {
     static_cast<v1::Worker*>(worker)->set_rank(0);
     static_cast<v1::Worker*>(worker)->set_epoch(1);
   }
-  for (const char* name : {"manifest", "request", "push", "entries"}) {
-    if (Message* message = inner(name)) Fill(*message, is_stream);
+  // A manifest of pushes has one or the other.
+  const bool is_push_manifest = type.full_name() == "tensorkv.v1.PushManifest";
+  const char* const push = is_push_manifest && method == Method::kPushPullStream
+                               ? "push_pull"
+                               : "push";
+  for (const char* name : {"manifest", "init", "pull", push, "entries"}) {
+    if (Message* message = inner(name)) Fill(*message, method);
   }
 }
 
@@ -97,7 +103,7 @@ inline grpc::ByteBuffer RequestOf(Method method) {
       google::protobuf::MessageFactory::generated_factory()
           ->GetPrototype(type)
           ->New());
-  Fill(*message, KindOf(method) != MethodKind::kUnary);
+  Fill(*message, method);
   const grpc::Slice slice(message->SerializeAsString());
   return grpc::ByteBuffer(&slice, 1);
 }

@@ -59,7 +59,7 @@ class OpenInitStream {
     context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
     stream_ = stub.InitStream(&context_, &reply_);
     v1::InitChunk manifest;
-    Fill(manifest, /*is_stream=*/true);
+    Fill(manifest, Method::kInitStream);
     stream_->Write(manifest);
     while (UsedBytes(stub) <= used_bytes) std::this_thread::yield();
   }
