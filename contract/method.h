@@ -52,7 +52,8 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
 //                               NameRequest and a NameReply in
 //                               contract/requests.h, and messages NameRequest
 //                               and NameResponse in proto/. Whoever does
-//                               something for every method does it by this list.
+//                               something for every method does it by this
+//                               list.
 //   TENSORKV_PLAIN_METHODS(X)   those of them whose messages have no tensors
 //   TENSORKV_STREAM_METHODS(X)  the streams, as X(name, service, repeat, right,
 //                               scope, kind)

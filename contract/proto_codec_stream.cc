@@ -90,15 +90,15 @@ absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto) {
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
   switch (proto.call_case()) {
     case v1::InitManifest::kInit: {
-      ASSIGN_OR_RETURN(manifest.request,
-                       DecodeInitRequest(*proto.mutable_init(),
-                                         DecodeWithoutData));
+      ASSIGN_OR_RETURN(
+          manifest.request,
+          DecodeInitRequest(*proto.mutable_init(), DecodeWithoutData));
       return manifest;
     }
     case v1::InitManifest::kSetState: {
-      ASSIGN_OR_RETURN(manifest.request,
-                       DecodeSetStateRequest(*proto.mutable_set_state(),
-                                             DecodeWithoutData));
+      ASSIGN_OR_RETURN(
+          manifest.request,
+          DecodeSetStateRequest(*proto.mutable_set_state(), DecodeWithoutData));
       return manifest;
     }
     case v1::InitManifest::CALL_NOT_SET:
@@ -117,21 +117,21 @@ absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto) {
   ASSIGN_OR_RETURN(manifest.stripe, DecodeStripe(proto));
   switch (proto.call_case()) {
     case v1::PushManifest::kPush: {
-      ASSIGN_OR_RETURN(manifest.request,
-                       DecodePushRequest(*proto.mutable_push(),
-                                         DecodeWithoutData));
+      ASSIGN_OR_RETURN(
+          manifest.request,
+          DecodePushRequest(*proto.mutable_push(), DecodeWithoutData));
       return manifest;
     }
     case v1::PushManifest::kPushRows: {
-      ASSIGN_OR_RETURN(manifest.request,
-                       DecodePushRowsRequest(*proto.mutable_push_rows(),
-                                             DecodeWithoutData));
+      ASSIGN_OR_RETURN(
+          manifest.request,
+          DecodePushRowsRequest(*proto.mutable_push_rows(), DecodeWithoutData));
       return manifest;
     }
     case v1::PushManifest::kPushPull: {
-      ASSIGN_OR_RETURN(manifest.request,
-                       DecodePushPullRequest(*proto.mutable_push_pull(),
-                                             DecodeWithoutData));
+      ASSIGN_OR_RETURN(
+          manifest.request,
+          DecodePushPullRequest(*proto.mutable_push_pull(), DecodeWithoutData));
       return manifest;
     }
     case v1::PushManifest::CALL_NOT_SET:

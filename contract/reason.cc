@@ -29,14 +29,14 @@ struct ReasonRow {
   absl::string_view metadata;
 };
 
-constexpr auto kReasons = std::to_array<ReasonRow>({
-    {Reason::kUnspecified, "REASON_UNSPECIFIED", absl::StatusCode::kUnknown,
-     ""},
+constexpr auto kReasons =
+    std::to_array<ReasonRow>({{Reason::kUnspecified, "REASON_UNSPECIFIED",
+                               absl::StatusCode::kUnknown, ""},
 #define TENSORKV_ROW(enumerator, name, number, code, metadata) \
   {Reason::enumerator, #name, absl::StatusCode::code, metadata},
-    TENSORKV_REASONS(TENSORKV_ROW)
+                              TENSORKV_REASONS(TENSORKV_ROW)
 #undef TENSORKV_ROW
-});
+    });
 
 const ReasonRow& RowOf(Reason reason) {
   const auto found = std::ranges::find(kReasons, reason, &ReasonRow::reason);
@@ -92,9 +92,7 @@ bool Fits(absl::string_view list, const Metadata& metadata) {
 
 }  // namespace
 
-absl::string_view ReasonName(Reason reason) {
-  return RowOf(reason).name;
-}
+absl::string_view ReasonName(Reason reason) { return RowOf(reason).name; }
 
 Reason ReasonByName(absl::string_view name) {
   const auto found = std::ranges::find(kReasons, name, &ReasonRow::name);

@@ -58,8 +58,8 @@ inline constexpr size_t kMaxErrorDetailBytes = 1024;
 
 // Returns `status` with that reason and these details, in place of any that it
 // had.
-// REQUIRES: `status` is not OK, and has the code and the details that error.proto
-// lists for the reason; builds with assertions check it.
+// REQUIRES: `status` is not OK, and has the code and the details that
+// error.proto lists for the reason; builds with assertions check it.
 absl::Status WithReason(absl::Status status, Reason reason,
                         std::initializer_list<ErrorDetail> details = {});
 
@@ -75,8 +75,8 @@ absl::Status WithInfo(absl::Status status, const ErrorInfo& info);
 // Returns the reason and the details of a status; nothing if it has none of our
 // domain, or malformed ones.
 std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
-// Returns whether the status has the code and the metadata that error.proto lists
-// for its reason, or no reason.
+// Returns whether the status has the code and the metadata that error.proto
+// lists for its reason, or no reason.
 bool IsAsListed(const absl::Status& status);
 // Returns the reason of a status; kUnspecified if it has none.
 Reason ReasonOf(const absl::Status& status);

@@ -96,8 +96,8 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const v1::NamespaceStatus status,
                    Describe(flags, invocation));
   invocation.PrintTable(status.workers(),
-                        {"worker.rank", "name", "worker.epoch", "live",
-                         "left", "step", "lease_remaining"});
+                        {"worker.rank", "name", "worker.epoch", "live", "left",
+                         "step", "lease_remaining"});
   return absl::OkStatus();
 }
 

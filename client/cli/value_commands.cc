@@ -362,9 +362,9 @@ void AddStateCommands(CLI::App& app, Action& action) {
   AddState(*setstate, *setstate_flags);
   AddKeys(*setstate, *setstate_flags);
   AddValueFlags(*setstate, setstate_flags->value);
-  auto [getstate, getstate_flags] = AddCommand(
-      app, action, "getstate", "Print a state of keys, as pull prints values",
-      RunGetState);
+  auto [getstate, getstate_flags] =
+      AddCommand(app, action, "getstate",
+                 "Print a state of keys, as pull prints values", RunGetState);
   AddState(*getstate, *getstate_flags);
   AddReadFlags(*getstate, *getstate_flags);
 }

@@ -110,9 +110,8 @@ class ClusterServers {
       absl::Span<const std::string> servers,
       const std::vector<Request>& requests, const CallLimit& limit) {
     std::vector<absl::StatusOr<ReplyTo<Request>>> replies(servers.size());
-    AtOnce(servers.size(), [&](size_t i) {
-      replies[i] = At(servers[i], requests[i], limit);
-    });
+    AtOnce(servers.size(),
+           [&](size_t i) { replies[i] = At(servers[i], requests[i], limit); });
     return replies;
   }
   // Calls work(0) to work(count - 1) at the same time, as far as there are

@@ -93,8 +93,7 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
                    servers_.HomeFirst(request.name_space, limit));
   LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  if (!request.lost &&
-      IsMirrored(request.name_space, servers.front(), limit)) {
+  if (!request.lost && IsMirrored(request.name_space, servers.front(), limit)) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
     leave.step = StepAtItsMirror(
         *placement, request, [&](const std::string& server, const auto& ask) {

@@ -44,9 +44,9 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
     return Has(data, size_bytes) || pool_->device().CanRead(data);
   }
 
-  // Returns the whole block that the arena has locked around the byte at `data`,
-  // all its pieces, not only the buffer that `data` is of; empty if there is
-  // none.
+  // Returns the whole block that the arena has locked around the byte at
+  // `data`, all its pieces, not only the buffer that `data` is of; empty if
+  // there is none.
   absl::Span<const char> BlockOf(const char* data) const;
   // Returns whether these bytes are all in one block of the arena.
   bool Has(const char* data, size_t size_bytes) const {

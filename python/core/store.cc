@@ -247,9 +247,9 @@ py::list Store::GetState(const Keys& keys, const std::string& state,
   for (const std::string& key : keys) entries.push_back({key, state});
   return ArraysOf(
       Receive(keys, outs, std::make_shared<Exports>(),
-              [entries = std::move(entries)](
-                  Session& session, absl::Span<const Destination> into,
-                  const CallBounds& bounds) mutable {
+              [entries = std::move(entries)](Session& session,
+                                             absl::Span<const Destination> into,
+                                             const CallBounds& bounds) mutable {
                 return session.GetState(std::move(entries), into, bounds);
               }));
 }
@@ -311,8 +311,7 @@ std::vector<Value> Store::PullValues(const Keys& keys,
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
-                     bool wait, Version min_version,
-                     const std::string& dtype) {
+                     bool wait, Version min_version, const std::string& dtype) {
   return ArraysOf(PullValues(keys, outs, wait, min_version, dtype));
 }
 

@@ -334,11 +334,10 @@ void Handlers::SetState(grpc::ByteBuffer* bytes, CallContext context,
   absl::StatusOr<SetStateRequest> request =
       Decode<v1::SetStateRequest>(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
-  store_.SetState(
-      *std::move(request), std::move(context),
-      Encoded<SetStateReply>(limits_,
-                             Encode<v1::SetStateResponse, SetStateReply>,
-                             std::move(respond)));
+  store_.SetState(*std::move(request), std::move(context),
+                  Encoded<SetStateReply>(
+                      limits_, Encode<v1::SetStateResponse, SetStateReply>,
+                      std::move(respond)));
 }
 
 void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,

@@ -112,9 +112,9 @@ class StreamCall final
   // Ends the call with `status`: now, or when the read or write under way has
   // ended. Only the first end counts.
   void End(const absl::Status& status);
-  // If the call is to end, sets `status` and that the call finishes, and returns
-  // true: the caller then calls FinishWith, without the lock. Else changes
-  // nothing.
+  // If the call is to end, sets `status` and that the call finishes, and
+  // returns true: the caller then calls FinishWith, without the lock. Else
+  // changes nothing.
   bool BeginFinish(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Fails the session, and finishes the call. REQUIRES: state_ was set to
   // kFinishing, by the caller or by BeginFinish.

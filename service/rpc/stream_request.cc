@@ -29,9 +29,8 @@ std::string BytesOfCall(const google::protobuf::Message& message) {
       reflection.GetOneofFieldDescriptor(
           message, message.GetDescriptor()->FindOneofByName("call"));
   if (call == nullptr) return "";
-  return absl::StrCat(
-      call->name(), ":",
-      reflection.GetMessage(message, call).SerializeAsString());
+  return absl::StrCat(call->name(), ":",
+                      reflection.GetMessage(message, call).SerializeAsString());
 }
 
 // Returns the digest of the call, or nothing for its only stripe. It is kept

@@ -123,12 +123,14 @@ void Execute(TensorStore& store, Caller caller, StreamedRequest request,
       [&]<typename Request>(Request& call) {
         using Reply = ReplyTo<Request>;
         context.max_reply_bytes = MaxReplyBytes(call);
-        (store.*kVerb<Request>)(
-            std::move(call), std::move(context),
-            [done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
-              if (!reply.ok()) return std::move(done)(reply.status());
-              std::move(done)(StreamedReply(*std::move(reply)));
-            });
+        (store.*
+         kVerb<Request>)(std::move(call), std::move(context),
+                         [done = std::move(done)](
+                             absl::StatusOr<Reply> reply) mutable {
+                           if (!reply.ok())
+                             return std::move(done)(reply.status());
+                           std::move(done)(StreamedReply(*std::move(reply)));
+                         });
       },
       request);
 }

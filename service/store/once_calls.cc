@@ -139,10 +139,10 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
 void SetStateOnce(const std::shared_ptr<Namespace>& name_space,
                   SetStateRequest request, CallContext context,
                   ReplyCallback<SetStateReply> done) {
-  MakeOnce(
-      name_space, std::move(request), std::move(context), std::move(done),
-      sizeof(Version),
-      [](Namespace& in, auto... call) { in.SetState(std::move(call)...); });
+  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
+           sizeof(Version), [](Namespace& in, auto... call) {
+             in.SetState(std::move(call)...);
+           });
 }
 
 void BarrierOnce(const std::shared_ptr<Namespace>& name_space,

@@ -135,8 +135,9 @@ TEST_F(WorkerMembershipTest, LeaveThatFailedIsMadeAgainWithItsCause) {
 }
 
 TEST_F(WorkerMembershipTest, DoesNotJoinAgainOnceItHasLeft) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
-      {absl::OkStatus(), testing::StatusOfReason(Reason::kLeaseLost, "epoch 5")});
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(),
+                    testing::StatusOfReason(Reason::kLeaseLost, "epoch 5")});
   ASSERT_OK(worker->Leave());
 
   EXPECT_THAT(worker->Pull({"w"}), HasReason(Reason::kLeaseLost));

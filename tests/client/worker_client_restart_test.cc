@@ -34,9 +34,9 @@ const JoinReply kJoinedAnew = {
     .worker = {.rank = 1, .epoch = 6}, .server_incarnation = 2, .next_step = 4};
 
 TEST_F(WorkerRestartTest, EmptiedServerIsAnError) {
-  const std::unique_ptr<WorkerClient> worker =
-      JoinedWorker({ServerRestarted(), absl::UnavailableError("down"),
-                    testing::StatusOfReason(Reason::kNamespaceNotFound, "no namespace")});
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
+      {ServerRestarted(), absl::UnavailableError("down"),
+       testing::StatusOfReason(Reason::kNamespaceNotFound, "no namespace")});
 
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
               StatusIs(absl::StatusCode::kFailedPrecondition,

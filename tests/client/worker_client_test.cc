@@ -416,8 +416,7 @@ TEST_F(WorkerClientTest, FailedRoundWithoutPushesOfTheWorkerIsAnError) {
 
 TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker(
-      {testing::StatusOfReason(Reason::kWorkerLost, "rank 2"),
-       LeaseLost()});
+      {testing::StatusOfReason(Reason::kWorkerLost, "rank 2"), LeaseLost()});
 
   EXPECT_OK(worker->Barrier("start"));
 

@@ -34,19 +34,15 @@ Proto Parse(const std::string& text) {
 // --- Fields by name ---------------------------------------------------------
 
 TEST(ProtoCodecTest, InitRequestFields) {
-  ASSERT_OK_AND_ASSIGN(const InitRequest request,
-                       Decode(Parse<v1::InitRequest>(R"pb(
-                         namespace: "n"
-                         call_id {
-                           client_id: "\xff"
-                           sequence: 2
-                           answered_below: 1
-                         }
-                         on_existing: ON_EXISTING_KEEP
-                         entries {
-                           key: "w"
-                           tensor { dtype: DTYPE_I16 shape: 2 data: "ABCD" }
-                         })pb")));
+  ASSERT_OK_AND_ASSIGN(
+      const InitRequest request, Decode(Parse<v1::InitRequest>(R"pb(
+        namespace: "n"
+        call_id { client_id: "\xff" sequence: 2 answered_below: 1 }
+        on_existing: ON_EXISTING_KEEP
+        entries {
+          key: "w"
+          tensor { dtype: DTYPE_I16 shape: 2 data: "ABCD" }
+        })pb")));
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_THAT(request.call_id, Optional(FieldsAre("\xff", 2, 1)));
@@ -59,21 +55,17 @@ TEST(ProtoCodecTest, InitRequestFields) {
 }
 
 TEST(ProtoCodecTest, PushRequestFields) {
-  ASSERT_OK_AND_ASSIGN(const PushRequest request,
-                       Decode(Parse<v1::PushRequest>(R"pb(
-                         namespace: "n"
-                         call_id {
-                           client_id: "c"
-                           sequence: 2
-                           answered_below: 2
-                         }
-                         worker { rank: 3 epoch: 4 }
-                         step: 5
-                         entries {
-                           key: "w"
-                           tensor { dtype: DTYPE_U8 data: "A" }
-                         }
-                         entries { key: "v" skip: true })pb")));
+  ASSERT_OK_AND_ASSIGN(
+      const PushRequest request, Decode(Parse<v1::PushRequest>(R"pb(
+        namespace: "n"
+        call_id { client_id: "c" sequence: 2 answered_below: 2 }
+        worker { rank: 3 epoch: 4 }
+        step: 5
+        entries {
+          key: "w"
+          tensor { dtype: DTYPE_U8 data: "A" }
+        }
+        entries { key: "v" skip: true })pb")));
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_THAT(request.call_id, Optional(FieldsAre("c", 2, 2)));
@@ -87,10 +79,10 @@ TEST(ProtoCodecTest, PushRequestFields) {
 }
 
 TEST(ProtoCodecTest, PushPullRequestIsItsPushAndWhatItBringsBack) {
-  ASSERT_OK_AND_ASSIGN(const PushPullRequest request,
-                       Decode(Parse<v1::PushPullRequest>(
-                           "max_reply_bytes: 7 dtype: DTYPE_F16 "
-                           "push { namespace: 'n' step: 5 }")));
+  ASSERT_OK_AND_ASSIGN(
+      const PushPullRequest request,
+      Decode(Parse<v1::PushPullRequest>("max_reply_bytes: 7 dtype: DTYPE_F16 "
+                                        "push { namespace: 'n' step: 5 }")));
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_EQ(request.step, 5);

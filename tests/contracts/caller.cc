@@ -144,9 +144,9 @@ absl::StatusOr<Version> Caller::SetState(const std::string& key,
 
 absl::StatusOr<SetStateReply> Caller::SetStates(
     std::vector<SetStateEntry> entries) const {
-  return connection_->Call(SetStateRequest{.name_space = name_space_,
-                                           .entries = std::move(entries)},
-                           options_);
+  return connection_->Call(
+      SetStateRequest{.name_space = name_space_, .entries = std::move(entries)},
+      options_);
 }
 
 absl::StatusOr<Value> Caller::GetState(const std::string& key,

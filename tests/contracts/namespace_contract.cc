@@ -202,14 +202,12 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
     EXPECT_EQ(ReasonOf(call(request, uid)), Reason::kNamespaceReplaced)
         << NameOf(kMethodOf<Request>);
   };
-  const std::vector<PushEntry> pushed = {
-      {.key = "w", .tensor = Full({1}, 1)}};
+  const std::vector<PushEntry> pushed = {{.key = "w", .tensor = Full({1}, 1)}};
   expect_refused(init);
   expect_refused(PushRequest{.entries = pushed});
   expect_refused(PushPullRequest{{.entries = pushed}});
   expect_refused(PullRequest{.entries = {{"w"}}});
-  expect_refused(
-      SetStateRequest{.entries = {{"w", "momentum", Full({1}, 1)}}});
+  expect_refused(SetStateRequest{.entries = {{"w", "momentum", Full({1}, 1)}}});
   expect_refused(GetStateRequest{.entries = {{"w", "momentum"}}});
   expect_refused(DeleteRequest{.keys = {"w"}});
   expect_refused(ListRequest());

@@ -172,8 +172,7 @@ TEST_P(RowsContractTest, RoundOfRowsThatFailsIsPushedAgain) {
       .key = "w", .tensor = Full({1, 1}, 1), .rows = IdsOf({1})};
   ASSERT_OK(first.PushRows({entry}, 1));
   ASSERT_OK(lost.Fail());
-  const absl::Status failed =
-      first.PullRows({{"w", 0, IdsOf({1})}}).status();
+  const absl::Status failed = first.PullRows({{"w", 0, IdsOf({1})}}).status();
   EXPECT_EQ(ReasonOf(failed), Reason::kRoundFailed) << failed;
 
   const Caller second = sync.Join("b").value();

@@ -304,8 +304,7 @@ TEST_P(RowsContractTest, IdOutOfRangeIsNamedByTheReason) {
   ASSERT_OK(store_.Init("w", Full({3, 2}, 1)));
 
   const absl::Status status =
-      store_.PullRows({{"w", 0, IdsOf({0})}, {"w", 0, IdsOf({0, 7})}})
-          .status();
+      store_.PullRows({{"w", 0, IdsOf({0})}, {"w", 0, IdsOf({0, 7})}}).status();
 
   EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument));
   EXPECT_EQ(ReasonOf(status), Reason::kRowOutOfRange);
@@ -374,9 +373,8 @@ TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {
                                     .tensor = Full({3, 32}, 1),
                                     .rows = IdsOf({60, 1, 33})}}));
       } else if (thread == 2) {
-        ASSERT_OK_AND_ASSIGN(
-            const PullReply reply,
-            store_.PullRows({{"w", 0, IdsOf({33, 60, 1})}}));
+        ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                             store_.PullRows({{"w", 0, IdsOf({33, 60, 1})}}));
         const Value& value = reply.values[0];
         EXPECT_TRUE(IsFilled(value.tensor, value.version - 1.0));
       } else {

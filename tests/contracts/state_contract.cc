@@ -32,10 +32,10 @@ TEST_P(RuleContractTest, StatesAreReadByTheirNames) {
   ASSERT_OK(store_.Push("w", Full({2, 3}, 4, DType::kBF16)));
   ASSERT_OK(store_.Push("w", Full({2, 3}, 0, DType::kBF16)));
 
-  ASSERT_OK_AND_ASSIGN(const GetStateReply states,
-                       store_.GetStates({{"w", "momentum"},
-                                         {"w", "master"},
-                                         {"w", kUpdateCount}}));
+  ASSERT_OK_AND_ASSIGN(
+      const GetStateReply states,
+      store_.GetStates(
+          {{"w", "momentum"}, {"w", "master"}, {"w", kUpdateCount}}));
 
   EXPECT_THAT(store_.Stat("w")->states, ElementsAre("momentum", "master"));
   const Tensor& momentum = states.values[0].tensor;
@@ -186,9 +186,8 @@ TEST_P(RuleContractTest, StatesAreReadBetweenUpdates) {
       return;
     }
     do {
-      ASSERT_OK_AND_ASSIGN(
-          const GetStateReply states,
-          store_.GetStates({{"w", "n"}, {"w", kUpdateCount}}));
+      ASSERT_OK_AND_ASSIGN(const GetStateReply states,
+                           store_.GetStates({{"w", "n"}, {"w", kUpdateCount}}));
       const double count = static_cast<double>(states.values[0].version - 1);
       ASSERT_THAT(states.values[0].tensor, IsFilledWith(count));
       ASSERT_EQ(states.values[1].tensor.elements<uint64_t>()[0], count);
@@ -204,8 +203,7 @@ TEST_P(SyncContractTest, StatesAreReadWhileARoundIsOpen) {
 
   EXPECT_THAT(store.As(0).GetState("w", "momentum"),
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(0)))));
-  ASSERT_OK(
-      store.SetState("w", kUpdateCount, TensorOf({}, {6}, DType::kU64)));
+  ASSERT_OK(store.SetState("w", kUpdateCount, TensorOf({}, {6}, DType::kU64)));
 
   ASSERT_OK(store.As(1).Push("w", Full({2}, 1), 1));
   ASSERT_OK(store.As(1).Pull("w"));

@@ -259,8 +259,8 @@ void World::SetState(const Action& action) {
         const AttemptPtr attempt = Begin(made, /*blocks=*/false);
         context = ContextOf(*attempt);
         done = Ending<SetStateReply>(
-            attempt, [this, attempt,
-                      keys](const absl::StatusOr<SetStateReply>& reply) {
+            attempt,
+            [this, attempt, keys](const absl::StatusOr<SetStateReply>& reply) {
               EndSetState(attempt, keys, reply);
             });
         Space& space = spaces_[made->space];

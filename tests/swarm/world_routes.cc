@@ -83,8 +83,7 @@ void WorldState::CheckRefusal(const Attempt& attempt,
   // What is remembered is told, wherever the keys are.
   if (ReasonOf(status) == Reason::kWrongServer && !call.answer.empty() &&
       call.is_compared && HasHeadroom(plan_) && !attempt.is_lost &&
-      IsRemembered(call) &&
-      call.generation == spaces_[call.space].generation) {
+      IsRemembered(call) && call.generation == spaces_[call.space].generation) {
     Find(absl::StrCat("a repeat is sent away: ", call.what, ": ", call.answer,
                       ", and then ", status.ToString()));
   }

@@ -108,8 +108,7 @@ absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
 // looks at elements, and clips them, as if they were aligned.
 bool Namespace::ReadsInPlace() const {
   return !state_->tensor_placement->copies() &&
-         state_->mode->forgets_contributions() &&
-         !state_->is_guarded;
+         state_->mode->forgets_contributions() && !state_->is_guarded;
 }
 
 NamespaceStatus Namespace::Describe() const {

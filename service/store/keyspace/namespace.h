@@ -130,8 +130,8 @@ class Namespace {
             ReplyCallback<InitReply> done);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
-  // Makes the first half of a PushPull. `pull` is the second, whose reply counts too:
-  // it takes the names of the entries once the push is in.
+  // Makes the first half of a PushPull. `pull` is the second, whose reply
+  // counts too: it takes the names of the entries once the push is in.
   void Push(PushRequest request, const CallContext& context, PullRequest* pull,
             ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,

@@ -83,8 +83,7 @@ class AccessesOfKeys {
     auto [update, is_new] = updates_.try_emplace(key);
     PendingUpdate& access = update->second;
     if (kind_ == StateAccess::Kind::kWrite) {
-      const RefPtr<BudgetAccount>& account =
-          state_.memory.host().contributions;
+      const RefPtr<BudgetAccount>& account = state_.memory.host().contributions;
       if (!IsCountedBy(*account, tensor)) {
         ASSIGN_OR_RETURN(Reservation uncounted,
                          Reservation::Create(account, tensor.size_bytes()));

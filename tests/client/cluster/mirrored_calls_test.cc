@@ -11,9 +11,9 @@
 namespace tensorkv {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::Full;
 using testing::StatusIs;
-using ::testing::ElementsAre;
 
 TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
   const InitRequest request = {

@@ -91,9 +91,8 @@ TEST(SplitEntriesTest, StatesAreCutByRowsUnlessAllRowsShareThem) {
   for (const SetStateEntry& entry : entries) {
     ASSERT_THAT(AppendSlices(entry, layout, split, slices), IsOk());
   }
-  ASSERT_THAT(
-      AppendSlices(GetStateEntry{"w", "momentum"}, layout, split, gets),
-      IsOk());
+  ASSERT_THAT(AppendSlices(GetStateEntry{"w", "momentum"}, layout, split, gets),
+              IsOk());
 
   ASSERT_EQ(slices.size(), 9u);
   EXPECT_EQ(slices[1].key, layout.NameOf(1));

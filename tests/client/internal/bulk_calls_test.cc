@@ -144,8 +144,7 @@ TEST_P(BulkCallsSizeTest, CastsArriveAsWhatTheyBecome) {
   const auto sizes = TensorSizes(std::vector<Value>{{1, first}, {1, cast}});
   EXPECT_THAT(Payloads(streams, sizes, kOptions.part_bytes),
               ElementsAre(BytesOf(first), BytesOf(cast)));
-  EXPECT_EQ(streams[0].push.push().entries(1).tensor().dtype(),
-            v1::DTYPE_F16);
+  EXPECT_EQ(streams[0].push.push().entries(1).tensor().dtype(), v1::DTYPE_F16);
 }
 
 TEST_P(BulkCallsSizeTest, PartsTakeTheirShareOfWhatWasLeftOut) {

@@ -119,7 +119,8 @@ TEST_F(GrpcConnectionBatchesTest, FewKeysAreOneMessage) {
 TEST_F(GrpcConnectionBatchesTest, RefusedStreamIsMadeAsAMessage) {
   PullAll();
   service_.after_manifest = [](const v1::Stripe&) {
-    return ToGrpcStatus(testing::StatusOfReason(Reason::kLimitReached, "streams"));
+    return ToGrpcStatus(
+        testing::StatusOfReason(Reason::kLimitReached, "streams"));
   };
 
   PullAll();

@@ -159,8 +159,8 @@ TEST_P(GrpcConnectionDataTest,
 }
 
 TEST_P(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
-  service_.status = ToGrpcStatus(
-      testing::StatusOfReason(Reason::kOverBudget, "budget"));
+  service_.status =
+      ToGrpcStatus(testing::StatusOfReason(Reason::kOverBudget, "budget"));
 
   EXPECT_THAT(Pull(), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));

@@ -39,8 +39,7 @@ class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
 using IdempotentVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
                          ::testing::Values("Pull", "PullRows", "GetState",
-                                           "List", "Stat",
-                                           "DescribeNamespace",
+                                           "List", "Stat", "DescribeNamespace",
                                            "ListNamespaces", "SetRule",
                                            "SetMultipliers", "UpdateNamespace",
                                            "SetHyperparameters",

@@ -54,9 +54,8 @@ TEST(StreamPolicyTest, NamesOfStatesAreMetadataToo) {
   const StreamPolicy policy = PolicyOf(~uint64_t{0});
   const auto set = [](const std::string& state) {
     return SetStateRequest{
-        .entries = {{"w", state, PushOf(kMaxMessageBytes - 1000)
-                                     .entries[0]
-                                     .tensor}}};
+        .entries = {
+            {"w", state, PushOf(kMaxMessageBytes - 1000).entries[0].tensor}}};
   };
 
   EXPECT_FALSE(policy.ShouldStream(set("mean")));

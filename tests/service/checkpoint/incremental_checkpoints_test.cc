@@ -250,9 +250,8 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
       if (each.key != key || each.states.empty()) continue;
       const std::string& state = each.states[0];
       const Tensor now = saved_->GetState(name_space, key, state).tensor;
-      EXPECT_OK(
-          saved_->SetState(name_space, key, state,
-                           Filled(now.dtype(), Below(9), now.shape())));
+      EXPECT_OK(saved_->SetState(name_space, key, state,
+                                 Filled(now.dtype(), Below(9), now.shape())));
     }
   }
   void Change() {

@@ -208,8 +208,9 @@ TEST(ClusterMemberTest, PlacementThatEtcdHasLostComesBackWithItsVersion) {
   etcd.Start();
 
   TlsChannels channels;
-  ClusterRecords records({.etcd = {etcd.address()}, .cluster = "c"},
-                         [](const std::string&) {}, &channels);
+  ClusterRecords records(
+      {.etcd = {etcd.address()}, .cluster = "c"}, [](const std::string&) {},
+      &channels);
   absl::StatusOr<ClusterReading> reading;
   do {
     reading = records.Read();

@@ -116,8 +116,8 @@ class Traffic {
   void PushTo(int thread) {
     for (uint64_t n = 1; !is_over_; ++n) {
       const int key = static_cast<int>(n) % (kKeys / 2) * 2 + thread;
-      PushRequest push = PushOne(absl::StrCat("k", key),
-                                 absl::StrCat("client", thread), n);
+      PushRequest push =
+          PushOne(absl::StrCat("k", key), absl::StrCat("client", thread), n);
       push.call_id->answered_below = n;
       AtOwner([&](MovingServer& server) { return server.Push(push).status(); });
       ++pushed_[key];
@@ -386,8 +386,8 @@ TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
     return absl::UnavailableError("is not taken");
   };
   TlsChannels channels;
-  ClusterResizer resizer(options, &channels, a_->environment(),
-                         &a_->receiver(), move, {}, [](const std::string&) {});
+  ClusterResizer resizer(options, &channels, a_->environment(), &a_->receiver(),
+                         move, {}, [](const std::string&) {});
 
   has_looked_again.WaitForNotification();
   resizer.Stop();

@@ -152,10 +152,9 @@ TEST_F(PlacedStoreTest, PushThatWasNotMadeIsNotSaidToBe) {
                       return false;
                     });
 
-  EXPECT_THAT(
-      Ask<PullReply>(store, &TensorStore::PushPull,
-                     About<PushPullRequest>({"b"})),
-      HasReason(Reason::kWrongServer));
+  EXPECT_THAT(Ask<PullReply>(store, &TensorStore::PushPull,
+                             About<PushPullRequest>({"b"})),
+              HasReason(Reason::kWrongServer));
 }
 
 TEST_F(PlacedStoreTest, ListAndMemoryNameNoKeys) {

@@ -216,8 +216,7 @@ TEST_F(StripedCallTest, StripesThatNeverComeAreNamed) {
   EXPECT_THAT(*outcome,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("stripes 0, 2 of 3 did not come within 30s")));
-  EXPECT_THAT(outcome->status(),
-              testing::HasReason(Reason::kPeerTooSlow));
+  EXPECT_THAT(outcome->status(), testing::HasReason(Reason::kPeerTooSlow));
   Outcome late;
   EXPECT_THAT(Join(*call, {0, 3}, &late),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -288,8 +287,7 @@ TEST_F(StripedCallTest, PeerThatDoesNotPayForItsRoomHasItForSeconds) {
                                  HasSubstr("expected 4294967296 bytes at "
                                            "1193046 a second or more, got 40 "
                                            "in")));
-  EXPECT_THAT(outcome->status(),
-              testing::HasReason(Reason::kPeerTooSlow));
+  EXPECT_THAT(outcome->status(), testing::HasReason(Reason::kPeerTooSlow));
 }
 
 TEST_F(StripedCallTest, PeerThatSlowsDownIsCutOffWithinAnHour) {

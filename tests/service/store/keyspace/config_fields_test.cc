@@ -13,7 +13,6 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::HasReason;
-using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

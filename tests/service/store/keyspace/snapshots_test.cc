@@ -162,10 +162,9 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
     uids[each.name] = each.uid;
   }
   EXPECT_THAT(
-      uids,
-      ElementsAre(Pair("a", _), Pair("default", _),
-                  Pair("replaced",
-                       store_.DescribeNamespace({"replaced"})->uid)));
+      uids, ElementsAre(
+                Pair("a", _), Pair("default", _),
+                Pair("replaced", store_.DescribeNamespace({"replaced"})->uid)));
 }
 
 // Of keys that are not in it, or not any more, it keeps nothing.
