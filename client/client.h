@@ -158,9 +158,8 @@ class Client : public NamespaceVerbs {
 
   // These do Push, Pull and PushPull for callers who do not wait: `done` gets
   // what the verb returns, on any thread, perhaps before this returns, and
-  // should not block. What has to block meanwhile runs on `threads`, which
-  // outlive the call; this client need not. Pipeline adds an order among calls,
-  // and bounds of what is under way.
+  // should not block. Only what has to block meanwhile runs on `threads`, which
+  // outlive the call; this client need not. Pipeline adds an order and bounds.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,

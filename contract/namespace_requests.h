@@ -201,56 +201,6 @@ struct DeleteNamespaceRequest {
 
 struct DeleteNamespaceReply {};
 
-struct SetRuleRequest {
-  std::string name_space;
-  std::string key_pattern;
-  RuleSpec rule;
-  std::optional<CallId> call_id;
-  uint64_t namespace_uid = 0;
-};
-
-struct SetRuleReply {};
-
-// Removes the rule of exactly `key_pattern`.
-struct UnsetRuleRequest {
-  std::string name_space;
-  std::string key_pattern;
-  std::optional<CallId> call_id;
-  uint64_t namespace_uid = 0;
-};
-
-struct UnsetRuleReply {};
-
-struct SetMultipliersRequest {
-  std::string name_space;
-  uint64_t namespace_uid = 0;
-  std::string key_pattern;
-  Multipliers multipliers;
-  std::optional<CallId> call_id;
-};
-
-struct SetMultipliersReply {};
-
-// Removes the multipliers of exactly `key_pattern`.
-struct UnsetMultipliersRequest {
-  std::string name_space;
-  uint64_t namespace_uid = 0;
-  std::string key_pattern;
-  std::optional<CallId> call_id;
-};
-
-struct UnsetMultipliersReply {};
-
-struct SetHyperparametersRequest {
-  std::string name_space;
-  std::string key_pattern;
-  Hyperparameters hyperparameters;
-  std::optional<CallId> call_id;
-  uint64_t namespace_uid = 0;
-};
-
-using SetHyperparametersReply = RuleSpec;
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_

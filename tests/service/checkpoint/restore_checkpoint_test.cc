@@ -207,5 +207,25 @@ TEST_F(RestoreCheckpointTest, WhatHasNoRoomLeavesAllAsItWas) {
   EXPECT_EQ(saved_->store().used_bytes(), used_bytes);
 }
 
+TEST_F(CheckpointsTest, AnswersThatTheirClientHadStayForgotten) {
+  SavedStore& before = Restart();
+  ASSERT_OK(before.Init("", "k", Filled(DType::kF32, 0)));
+  PushRequest call = PushOf("", "k", Filled(DType::kF32, 7));
+  for (const uint64_t sequence : {1, 2}) {
+    call.call_id = CallId{"client", sequence, sequence};
+    ASSERT_OK(before.Push(call));
+  }
+  const Version version = before.Stat("", "k").version;
+  ASSERT_OK(before.checkpoints().Save());
+
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+
+  EXPECT_OK(after.Push(call));
+  call.call_id = CallId{"client", 1, 1};
+  EXPECT_THAT(after.Push(call), HasReason(Reason::kOutcomeUnknown));
+  EXPECT_EQ(after.Stat("", "k").version, version);
+}
+
 }  // namespace
 }  // namespace tensorkv

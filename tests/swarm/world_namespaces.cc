@@ -1,0 +1,221 @@
+// How the world changes rules, and creates, updates and deletes namespaces.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+#include "tests/swarm/random.h"
+#include "tests/swarm/world.h"
+
+namespace tensorkv::swarm {
+namespace {
+
+// A call that changes the rules of the namespace of that name.
+struct Ruling {
+  Verb verb = Verb::kSetRule;
+  std::string name;
+  std::string pattern;
+  uint32_t variant = 0;
+  RuleSpec rule;
+  std::optional<CallId> id;
+
+  absl::Status Make(MemoryTensorStore& store) const {
+    switch (verb) {
+      case Verb::kSetRule:
+        return store.SetRule({.name_space = name,
+                              .key_pattern = pattern,
+                              .rule = rule,
+                              .call_id = id});
+      case Verb::kUnsetRule:
+        return store.UnsetRule(
+            {.name_space = name, .key_pattern = pattern, .call_id = id});
+      case Verb::kSetMultipliers:
+        return store.SetMultipliers({.name_space = name,
+                                     .key_pattern = pattern,
+                                     .multipliers = {.weight_decay = 2},
+                                     .call_id = id});
+      case Verb::kUnsetMultipliers:
+        return store.UnsetMultipliers(
+            {.name_space = name, .key_pattern = pattern, .call_id = id});
+      default:
+        return store
+            .SetHyperparameters({.name_space = name,
+                                 .hyperparameters = rule.hyperparameters,
+                                 .call_id = id})
+            .status();
+    }
+  }
+
+  bool binds() const {
+    return verb == Verb::kSetRule || verb == Verb::kUnsetRule;
+  }
+
+  void Record(Space& space) const {
+    const auto at = std::ranges::find(
+        *space.rules, pattern, [](const auto& each) { return each.first; });
+    const bool is_bound = at != space.rules->end();
+    if (verb == Verb::kUnsetRule) {
+      if (is_bound) space.rules->erase(at);
+    } else if (is_bound) {
+      at->second = variant;
+    } else {
+      space.rules->emplace_back(pattern, variant);
+    }
+  }
+};
+
+}  // namespace
+
+// Sets a variant of the plan's rule, or multipliers of a weight decay that is
+// 0: the same values follow.
+void World::ChangeRules(const Action& action) {
+  CallPtr call;
+  constexpr absl::string_view kPatterns[] = {"k*", "k1", "k1*", "*"};
+  Ruling ruling = {.verb = action.verb,
+                   .pattern = std::string(kPatterns[action.how % 4])};
+  if (!is_cluster() && action.verb == Verb::kSetRule) {
+    ruling.variant = action.how / 4 % 4;
+  }
+  {
+    MutexLock lock(&mutex_);
+    call = NewCall(action, /*changes=*/true);
+    const SpacePlan& plan = spaces_[action.space].plan;
+    ruling.name = plan.name;
+    ruling.rule = VariantOf(plan.rule, ruling.variant);
+    ruling.id = call->id;
+  }
+  Ask(
+      call,
+      [=, this, store = &servers_[action.server]->store()] {
+        bool is_first = false;
+        {
+          MutexLock lock(&mutex_);
+          is_first = call->answer.empty();
+          BeginRuling(spaces_[call->space]);
+        }
+        const absl::Status status = ruling.Make(*store);
+        MutexLock lock(&mutex_);
+        Space& space = spaces_[call->space];
+        const bool is_alone = EndRuling(space);
+        if (call->generation != space.generation || !space.rules ||
+            !ruling.binds()) {
+          return status;
+        }
+        if (!is_first || !is_alone || num_moving_ > 0 || num_restoring_ > 0) {
+          space.rules.reset();
+        } else if (status.ok()) {
+          ruling.Record(space);
+        }
+        return status;
+      },
+      nullptr);
+}
+
+namespace {
+
+// What the step changes of the namespace.
+UpdateNamespaceRequest UpdateOf(const SpacePlan& plan, const Action& action) {
+  UpdateNamespaceRequest request = {.name_space = plan.name};
+  const bool is_sync = plan.config.mode == Mode::kSync;
+  const bool sums = plan.config.aggregation == Aggregation::kSum;
+  const uint32_t choice = action.how % 4;
+  if (is_sync && choice == 1) {
+    request.config.quorum = action.number % (plan.config.num_workers + 1);
+    request.update_mask = {"quorum"};
+  } else if (is_sync && choice == 2) {
+    request.config.quorum_grace = absl::Seconds(action.number % 3);
+    request.update_mask = {"quorum_grace"};
+  } else if (is_sync && choice == 3 && sums) {
+    request.config.rescale_partial_rounds = action.number % 2 > 0;
+    request.update_mask = {"rescale_partial_rounds"};
+  } else {
+    request.config.on_worker_loss =
+        action.number % 2 > 0 ? OnWorkerLoss::kContinue : OnWorkerLoss::kFail;
+    request.update_mask = {"on_worker_loss"};
+  }
+  return request;
+}
+
+}  // namespace
+
+void World::UpdateNamespace(const Action& action) {
+  CallPtr call;
+  UpdateNamespaceRequest request;
+  {
+    MutexLock lock(&mutex_);
+    const SpacePlan& plan = spaces_[action.space].plan;
+    if (!plan.is_updated) return;
+    call = NewCall(action, /*changes=*/false);
+    request = UpdateOf(plan, action);
+  }
+  Ask(
+      call,
+      [request, store = &servers_[action.server]->store()] {
+        return store->UpdateNamespace(request).status();
+      },
+      nullptr);
+}
+
+void World::ChangeNamespaces(const Action& action) {
+  CallPtr call;
+  CreateNamespaceRequest request;
+  const uint32_t at = action.space;
+  const bool creates = action.verb == Verb::kCreateNamespace;
+  {
+    MutexLock lock(&mutex_);
+    // A server that gets keys of a namespace makes it.
+    if (!creates && num_moving_ > 0) return;
+    if (!creates && is_cluster() && NumLost(admin_.Placement()) > 0) return;
+    call = NewCall(action, /*changes=*/false);
+    request.name_space = spaces_[at].plan.name;
+    request.config = spaces_[at].plan.config;
+    request.on_existing = OnExisting::kKeep;
+  }
+  Ask(
+      call,
+      [this, at, request, creates] {
+        return creates ? CreateAt(at, request)
+                       : DeleteAt(at, request.name_space);
+      },
+      nullptr);
+}
+
+absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
+  absl::Status status;
+  for (const auto& server : servers_) {
+    if (server->is_dead) continue;
+    status.Update(server->store().DeleteNamespace({.name_space = name}));
+  }
+  MutexLock lock(&mutex_);
+  spaces_[at].exists = false;
+  spaces_[at].uid = 0;
+  StartAnew(spaces_[at]);
+  for (const auto& server : servers_) server->uids.erase(at);
+  return status;
+}
+
+// At all servers: one that has come since has none yet.
+absl::Status World::CreateAt(uint32_t at,
+                             const CreateNamespaceRequest& request) {
+  for (const auto& server : servers_) {
+    if (server->is_dead) continue;
+    const auto reply = server->store().CreateNamespace(request);
+    MutexLock lock(&mutex_);
+    Space& space = spaces_[at];
+    // It was updated, so that it is there with another configuration.
+    const bool differs = ReasonOf(reply.status()) == Reason::kExistsDifferently;
+    if (space.plan.is_updated && space.exists && differs) continue;
+    space.exists = reply.ok();
+    if (!reply.ok()) return reply.status();
+    uint64_t& uid = server->uids[at];
+    const bool is_new = space.uid == 0 || (uid > 0 && uid != reply->uid);
+    uid = reply->uid;
+    if (!is_new) continue;
+    StartAnew(space);
+    space.uid = reply->uid;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv::swarm
