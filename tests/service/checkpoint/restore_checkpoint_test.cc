@@ -207,6 +207,34 @@ TEST_F(RestoreCheckpointTest, WhatHasNoRoomLeavesAllAsItWas) {
   EXPECT_EQ(saved_->store().used_bytes(), used_bytes);
 }
 
+TEST_F(CheckpointsTest, ARepeatedCallIsAnsweredOnlyIfItIsRemembered) {
+  SavedStore& before = Restart();
+  ASSERT_OK(before.Init("", "k", Filled(DType::kF32, 0)));
+  PushRequest call = PushOf("", "k", Filled(DType::kF32, 7));
+  call.call_id = CallId{"client", 1};
+  const auto first = before.Push(call);
+  ASSERT_OK(first);
+  ASSERT_OK(before.checkpoints().Save());
+  call.call_id->sequence = 2;
+  ASSERT_OK(before.Push(call));
+
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+  const CallContext of_former = {
+      .caller = {.unless_remembered =
+                     WithReason(absl::FailedPreconditionError("restarted"),
+                                Reason::kServerRestarted)}};
+
+  EXPECT_THAT(after.Push(call, of_former), HasReason(Reason::kServerRestarted));
+  call.call_id.reset();
+  EXPECT_THAT(after.Push(call, of_former), HasReason(Reason::kServerRestarted));
+  call.call_id = CallId{"client", 1};
+  const auto again = after.Push(call, of_former);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->results[0].version, first->results[0].version);
+  EXPECT_EQ(after.Stat("", "k").version, first->results[0].version);
+}
+
 TEST_F(CheckpointsTest, AnswersThatTheirClientHadStayForgotten) {
   SavedStore& before = Restart();
   ASSERT_OK(before.Init("", "k", Filled(DType::kF32, 0)));
