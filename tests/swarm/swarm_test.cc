@@ -23,7 +23,7 @@ TEST(SwarmTest, FindsNothingOnThreads) {
 
 TEST(SwarmTest, FindsNothingThatIsNotKnown) {
   const Catch caught =
-      swarm::Run({.num_seeds = testing::FewerIfSanitized(1500)});
+      swarm::Run({.num_seeds = testing::FewerIfSanitized(1200)});
 
   for (const std::string& finding : caught.findings) ADD_FAILURE() << finding;
 }
