@@ -23,6 +23,9 @@ struct GroupMember {
   State state = State::kVacant;
   std::string name;
   uint64_t epoch = 0;
+  // The epoch with which the steps of the rank began: those of former workers
+  // are below it.
+  uint64_t first_epoch = 0;
   absl::Duration lease;
   absl::Duration lease_end;
   // The worker has said itself that it is lost.

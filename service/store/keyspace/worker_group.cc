@@ -63,6 +63,7 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
         is_same && (member.state == State::kRestored || options_.counts_alone);
     Step& step = StepAt(rank);
     step = keeps_step ? std::max(step, reached) : reached;
+    if (!keeps_step) member.first_epoch = epoch;
     if (!options_.counts_alone) member.first_step = After(max_step_);
     repeating_ranks_.erase(rank);
   }
@@ -379,6 +380,11 @@ Step& WorkerGroup::StepAt(uint32_t rank) {
 
 void WorkerGroup::Reach(const Worker& worker, Step step) {
   if (worker.epoch == 0) is_static_ = true;
+  // What a former worker of the rank has under way is no step of this one.
+  if (worker.rank < members_.size() &&
+      worker.epoch < members_[worker.rank].first_epoch) {
+    return;
+  }
   Step& reached = StepAt(worker.rank);
   // Until then, some keys may lack the step that is repeated.
   if (step > reached) repeating_ranks_.erase(worker.rank);

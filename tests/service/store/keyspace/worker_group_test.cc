@@ -210,6 +210,20 @@ TEST(WorkerGroupTest, ListTellsStepsOfThoseWhoHaveContributed) {
   }
 }
 
+// Its push may end when another worker has its rank.
+TEST(WorkerGroupTest, StepsOfAFormerWorkerAreNotThoseOfTheNext) {
+  Group group(Fixed(1, OnWorkerLoss::kContinue));
+  const Worker former = group.MustJoin("a");
+  group.Leave(former);
+  const Worker present = group.MustJoin("b");
+
+  group.Reach(former, 7);
+  EXPECT_EQ(group.step_of(present.rank), 0u);
+
+  group.Reach(present, 2);
+  EXPECT_EQ(group.step_of(present.rank), 2u);
+}
+
 TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
   Group group(Fixed(2));
   const Worker first = group.MustJoin("first");
