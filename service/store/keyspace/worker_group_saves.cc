@@ -91,11 +91,14 @@ void WorkerGroup::AdoptSteps(const std::vector<WorkerSnapshot>& workers,
     repeating_ranks_.clear();
     for (const WorkerSnapshot& worker : workers) {
       const uint32_t rank = worker.worker.rank;
+      const bool has_joined =
+          rank < members_.size() && members_[rank].state != State::kVacant;
+      const bool is_same = has_joined && members_[rank].name == worker.name;
+      // Who counts alone begins with steps of its own.
+      if (options_.counts_alone && has_joined && !is_same) continue;
       StepAt(rank) = worker.step;
       if (worker.repeats_step) repeating_ranks_.insert(rank);
-      if (rank < members_.size() && members_[rank].name == worker.name) {
-        members_[rank].has_contributed = worker.step > 0;
-      }
+      if (is_same) members_[rank].has_contributed = worker.step > 0;
     }
     max_closed_ = 0;
     max_step_ = 0;
