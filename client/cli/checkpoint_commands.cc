@@ -45,8 +45,8 @@ void AddRestore(CLI::App& checkpoint, Action& action) {
   restore->add_option("--as", request->as_namespace,
                       "What to call the one namespace (default: its name)");
   AddChoice(*restore, "--on_existing", request->on_existing,
-            "fail, or replace namespaces that exist: their state is lost")
-      ->check(CLI::IsMember({"fail", "replace"}));
+            "fail, or replace namespaces that exist: their state is lost",
+            {"fail", "replace"});
   const auto run = [](const RestoreCheckpointRequest& request,
                       Invocation& invocation) -> absl::Status {
     ASSIGN_OR_RETURN(const CheckpointStatus status,

@@ -162,8 +162,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
                      "Rounds of a key open at once; 0: the server's default");
   AddChangeable(command, config);
   AddChoice(command, "--on_existing", flags.on_existing,
-            "fail, or keep one that exists with the same configuration")
-      ->check(CLI::IsMember({"fail", "keep"}));
+            "fail, or keep one that exists with the same configuration",
+            {"fail", "keep"});
 }
 
 void AddUpdate(CLI::App& command, NamespaceFlags& flags) {

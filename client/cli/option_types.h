@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
@@ -14,11 +15,13 @@
 
 namespace tensorkv {
 
-// Adds an option whose values are the names of choices. `choice` has the
-// default, and outlives the command.
+// Adds an option whose values are `names` of choices. `choice` has the default,
+// and outlives the command.
 template <typename Choice>
-CLI::Option* AddChoice(CLI::App& command, const std::string& option,
-                       Choice& choice, const std::string& help) {
+CLI::Option* AddChoice(
+    CLI::App& command, const std::string& option, Choice& choice,
+    const std::string& help,
+    const std::vector<std::string>& names = ChoiceNames<Choice>()) {
   return command
       .add_option_function<std::string>(
           option,
@@ -26,7 +29,7 @@ CLI::Option* AddChoice(CLI::App& command, const std::string& option,
             choice = *ChoiceOf<Choice>(name);
           },
           help)
-      ->check(CLI::IsMember(ChoiceNames<Choice>()));
+      ->check(CLI::IsMember(names));
 }
 
 // Adds an option whose values `parse` reads, which returns a StatusOr; its
