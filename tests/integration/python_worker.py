@@ -149,8 +149,9 @@ class Worker:
         elif reason == "SERVER_RESTARTED":
             self.worker = None
             self.incarnation = None
-        elif reason == "WORKER_NAME_TAKEN" or (
-            error.code() == grpc.StatusCode.UNAVAILABLE
+        elif reason == "WORKER_NAME_TAKEN" or error.code() in (
+            grpc.StatusCode.UNAVAILABLE,
+            grpc.StatusCode.CANCELLED,  # by a server that stops
         ):
             time.sleep(0.1)
         elif reason not in ("ROUND_FAILED", "WAIT_ENDED") and (
