@@ -15,7 +15,9 @@
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/client_calls.h"
+#include "client/internal/steady_now.h"
 #include "client/internal/trimmed_pool.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -450,10 +452,17 @@ absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
 }
 
 absl::Status Client::Leave(absl::Duration timeout, LeaveCause cause) {
+  const absl::Duration end = SteadyNow() + timeout;
   ASSIGN_OR_RETURN(auto request, shared_->NewRequestOfMember<LeaveRequest>());
   request.lost = cause == LeaveCause::kLost;
-  const absl::Status status =
-      calls_->Call(request, {.timeout = timeout}).status();
+  absl::Status status = calls_->Call(request, {.timeout = timeout}).status();
+  if (absl::IsResourceExhausted(status)) {
+    // Maybe there is no memory to remember the call: who leaves frees some.
+    request.call_id.reset();
+    status = calls_->Send(request, {.timeout = end - SteadyNow()}).status();
+    // It has left already, such as at one of several servers.
+    if (ReasonOf(status) == Reason::kNotMember) status = absl::OkStatus();
+  }
   // One that failed otherwise may be made again.
   if (status.ok() || absl::IsFailedPrecondition(status)) {
     shared_->SetWorker(std::nullopt);

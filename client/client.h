@@ -164,7 +164,7 @@ class Client : public NamespaceVerbs {
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<PushReply> done);
-  // As StartPush: a thread of `threads` is only for what has to block.
+  // Pulls as StartPush pushes: on `threads` runs only what has to block.
   void StartPull(PullRequest request, CallThreads& threads,
                  Done<PullReply> done);
   void StartPushPull(std::vector<PushEntry> entries, const PushOptions& options,

@@ -19,9 +19,10 @@ absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
                            .allow_missing = allow_missing};
   absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
   if (absl::IsResourceExhausted(reply.status())) {
-    // Nothing has happened, maybe for want of memory to remember the call: what
-    // frees memory must not need it.
+    // Maybe there is no memory to remember the call: what frees memory must not
+    // need it. Some servers of a cluster may have removed their keys.
     request.call_id.reset();
+    request.allow_missing = true;
     reply = calls_->Send(request, OptionsWithTimeout(end - SteadyNow()));
   }
   RETURN_IF_ERROR(reply.status());

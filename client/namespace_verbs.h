@@ -27,7 +27,8 @@ class NamespaceVerbs : public ServerVerbs {
   // Removes keys, and returns how many there were. Where the namespace has no
   // memory left to remember the call, makes it again without a call_id: then it
   // is not repeated if the connection breaks, and may or may not have been
-  // applied.
+  // applied. That second call passes over keys that are missing, since servers
+  // of a cluster may have removed theirs, and only what it removes is counted.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false);
   // Returns one page of keys. The request's namespace is filled in.

@@ -56,20 +56,16 @@ absl::Status ServerVerbs::DeleteNamespace(absl::string_view name,
                                           uint64_t uid) {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
   if (uid == 0) {
-    const absl::StatusOr<NamespaceStatus> status = DescribeNamespace(name);
-    // Where servers of a cluster lack it, others may have it yet.
-    if (!status.ok() && !absl::IsNotFound(status.status())) {
-      return status.status();
-    }
-    if (status.ok()) uid = status->uid;
+    ASSIGN_OR_RETURN(const NamespaceStatus status, DescribeNamespace(name));
+    uid = status.uid;
   }
   DeleteNamespaceRequest request = {.name_space = std::string(name),
                                     .namespace_uid = uid};
   const absl::Status status =
       calls_->Call(request, OptionsWithTimeout(end - SteadyNow())).status();
   if (!absl::IsResourceExhausted(status)) return status;
-  // Nothing has happened, maybe for want of memory to remember the call: what
-  // frees memory must not need it.
+  // Maybe there is no memory to remember the call: what frees memory must not
+  // need it.
   request.call_id.reset();
   return calls_->Send(request, OptionsWithTimeout(end - SteadyNow())).status();
 }

@@ -138,7 +138,7 @@ void Write(const PushRequest& request, Out& out) {
   WriteField(wire::kPushEntries, request.entries, out);
 }
 
-// What a PushPullRequest has before its push.
+// AskedValues holds what a PushPullRequest has before its push.
 struct AskedValues {
   uint64_t max_reply_bytes = 0;
   DType dtype = DType::kUnknown;

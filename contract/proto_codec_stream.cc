@@ -35,7 +35,7 @@ void EncodeStripe(const Stripe& stripe, Proto* proto) {
   proto->mutable_stripe()->set_group(stripe.group);
 }
 
-// For a manifest, or the request of a pull, without a call.
+// Returns the error of a manifest, or the request of a pull, that has no call.
 absl::Status MissingCall() {
   return absl::InvalidArgumentError("call: missing");
 }

@@ -25,7 +25,7 @@ struct ReasonRow {
   Reason reason;
   absl::string_view name;
   absl::StatusCode code;
-  // As options.proto has it, the lists separated by '|'.
+  // Has the lists that error.proto gives the reason, separated by '|'.
   absl::string_view metadata;
 };
 
@@ -78,7 +78,7 @@ std::pair<std::string, std::string> ReadDetail(absl::string_view bytes,
 
 using Metadata = std::map<std::string, std::string>;
 
-// Whether `metadata` has the names of one list, and no others.
+// Returns whether `metadata` has the names of one list, and no others.
 bool Fits(absl::string_view list, const Metadata& metadata) {
   size_t found = 0;
   for (absl::string_view name : absl::StrSplit(list, ", ", absl::SkipEmpty())) {

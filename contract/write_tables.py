@@ -65,10 +65,17 @@ class Contract:
                    "metadata": list(self.option(value, "metadata"))}
 
 
-def has_tensors(message):
-    """Whether a message has tensors, in itself or in those that it has."""
+def has_tensors(message, seen=None):
+    """Tells whether a message has tensors, in itself or in those that it has.
+
+    `seen` has the messages that are looked at already, since they may recur.
+    """
+    seen = set() if seen is None else seen
+    if message.full_name in seen:
+        return False
+    seen.add(message.full_name)
     return message.full_name == PACKAGE + ".Tensor" or any(
-        has_tensors(field.message_type) for field in message.fields
+        has_tensors(field.message_type, seen) for field in message.fields
         if field.message_type)
 
 

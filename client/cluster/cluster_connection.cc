@@ -32,17 +32,6 @@ constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
                           (CallTypes<Request>::kRepeat == Repeat::kHarmless &&
                            !kNamesKeys<Request>);
 
-// A server may have had an earlier attempt under the call's name, with other
-// entries or epochs.
-template <typename Request>
-void NameAttempt(int attempt, Request& request) {
-  if constexpr (requires { request.call_id; }) {
-    if (!request.call_id || attempt == 0) return;
-    request.call_id =
-        DerivedCallId(*request.call_id, absl::StrCat("#", attempt));
-  }
-}
-
 std::vector<Destination> At(absl::Span<const Destination> destinations,
                             absl::Span<const size_t> places) {
   std::vector<Destination> of_share;
@@ -115,12 +104,12 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
     auto made = Route(request, limit);
     if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
       // One that was asked is in the cluster no more: the others are asked
-      // anew.
+      // again.
       for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status());
            ++i) {
-        auto anew = request;
-        NameAttempt(i, anew);
-        made = Route(anew, limit);
+        auto next = request;
+        NameAttempt("#", i, next);
+        made = Route(next, limit);
       }
     }
     RETURN_IF_ERROR(made.status());
@@ -136,22 +125,18 @@ requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>>
 ClusterConnection::Route(const Request& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
   const std::string& server = FirstOwner(*placement, request);
-  std::optional<Request> anew;
+  std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
     const bool is_mirrored = IsMirrored(request.name_space, server, limit);
-    const Request& made = anew ? *anew : request;
+    const Request& made = next ? *next : request;
     auto reply =
         is_mirrored ? MakeMirrored(made, limit) : MakePlaced(made, limit);
     const bool is_of_another_kind =
         ReasonOf(reply.status()) == Reason::kNamespaceReplaced &&
         namespaces_.IsMirrored(request.name_space) == !is_mirrored;
     if (!is_of_another_kind || attempt == kMostAttempts) return reply;
-    anew = request;
-    if constexpr (requires { anew->call_id; }) {
-      if (!anew->call_id) continue;
-      anew->call_id =
-          DerivedCallId(*anew->call_id, absl::StrCat("=", attempt + 1));
-    }
+    next = request;
+    NameAttempt("=", attempt + 1, *next);
   }
 }
 
@@ -333,7 +318,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
     const CallLimit& limit) {
   ASSIGN_OR_RETURN(Request request,
                    Translated(call.Share(share.places), share.server, limit));
-  NameAttempt(attempt, request);
+  NameAttempt("#", attempt, request);
   absl::StatusOr<ReplyTo<Request>> reply =
       AtOfKind(share.server, std::move(request), /*is_mirrored=*/false, limit,
                At(limit.destinations, share.places));

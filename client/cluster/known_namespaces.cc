@@ -27,7 +27,11 @@ void KnownNamespaces::Learn(const std::string& name_space, uint64_t home_uid,
     const auto before = known.uids.find(uid.first);
     return before != known.uids.end() && before->second == uid.second;
   });
-  if (!is_the_same) known.former_uids.clear();
+  if (!is_the_same) {
+    known.former_uids.clear();
+    // Whoever has joined before anything was learnt, has joined this one.
+    if (known.home_uid != 0) known.memberships.clear();
+  }
   if (known.home_uid != 0 && is_the_same) {
     known.former_uids.insert(known.home_uid);
   }

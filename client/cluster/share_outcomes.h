@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "contract/call_fields.h"
@@ -53,6 +54,19 @@ inline constexpr size_t kMaxClientIdBytes = 64;
 // have other ids. A client id too long for the marker is replaced by its
 // digest.
 CallId DerivedCallId(const CallId& id, absl::string_view marker);
+
+// Gives a call that has an id the one that is derived for this attempt: a
+// server may have had an earlier attempt under the call's own id, with other
+// entries or epochs. Attempt 0 keeps the call's own. Each kind of attempts has
+// its marker.
+template <typename Request>
+void NameAttempt(absl::string_view marker, int attempt, Request& request) {
+  if constexpr (requires { request.call_id; }) {
+    if (!request.call_id || attempt == 0) return;
+    request.call_id =
+        DerivedCallId(*request.call_id, absl::StrCat(marker, attempt));
+  }
+}
 
 // Returns whether workers push again after such an error, once they have joined
 // again if need be.

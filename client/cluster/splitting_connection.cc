@@ -74,17 +74,6 @@ bool Differ(const SplitLayouts& a, const SplitLayouts& b,
   });
 }
 
-// A server may have had an earlier attempt under the call's name, with other
-// entries.
-template <typename Request>
-void NameAnew(int attempt, Request& request) {
-  if constexpr (requires { request.call_id; }) {
-    if (!request.call_id) return;
-    request.call_id =
-        DerivedCallId(*request.call_id, absl::StrCat("~", attempt));
-  }
-}
-
 // Returns a status about slices as one about their keys.
 absl::Status AboutKeys(const absl::Status& status) {
   if (status.ok()) return status;
@@ -238,20 +227,20 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
     const Limit& limit) {
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                    LayoutsFor(request, placement, limit));
-  // Once it is another call than the one that was asked for.
-  std::optional<Request> anew;
+  // Has a value once it is another call than the one that was asked for.
+  std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
     if constexpr (requires { request.wait_for_keys; }) {
       if (request.wait_for_keys) {
         ASSIGN_OR_RETURN(layouts, AwaitKeys(request, layouts, limit));
-        anew = request;
-        anew->wait_for_keys = false;
+        next = request;
+        next->wait_for_keys = false;
       }
     } else if (attempt > 0) {
-      anew = request;
-      NameAnew(attempt, *anew);
+      next = request;
+      NameAttempt("~", attempt, *next);
     }
-    const Request& made = anew ? *anew : request;
+    const Request& made = next ? *next : request;
     CallOptions options = limit.OfShare();
     options.destinations = limit.destinations();
     auto reply = MakeBy(*layouts, made, options);

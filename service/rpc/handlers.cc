@@ -61,7 +61,7 @@ MessageLimits ReplyLimits(MessageLimits limits, uint64_t max_reply_bytes) {
 constexpr uint32_t kDefaultNamespacesOfPage = 100;
 constexpr uint32_t kMaxNamespacesOfPage = 1000;
 
-// Room for the token, which is a name.
+// Bounds the bytes of the token, which is a name.
 constexpr uint64_t kMaxTokenBytes = 2048;
 
 const std::string& NameOf(const v1::KeyStatus& status) { return status.key(); }

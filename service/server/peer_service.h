@@ -1,4 +1,4 @@
-// What other servers of the cluster ask of a server.
+// Answers what other servers of the cluster ask of a server.
 
 #ifndef TENSORKV_SERVICE_SERVER_PEER_SERVICE_H_
 #define TENSORKV_SERVICE_SERVER_PEER_SERVICE_H_

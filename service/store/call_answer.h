@@ -36,7 +36,7 @@ struct CallIdentity {
   bool is_push = false;
 };
 
-// A call that a window remembers.
+// CallSnapshot is a call that a window remembers.
 struct CallSnapshot {
   uint64_t sequence = 0;
   uint64_t fingerprint = 0;
@@ -48,13 +48,13 @@ struct CallSnapshot {
   bool is_push = false;
 };
 
-// What a window remembers of a client.
+// ClientSnapshot holds what a window remembers of a client.
 struct ClientSnapshot {
   std::string caller;
   std::string client_id;
-  // The highest that the client has told.
+  // Is the highest that the client has told.
   uint64_t answered_below = 1;
-  // In no order.
+  // Has the calls in no order.
   std::vector<CallSnapshot> calls;
 };
 

@@ -23,15 +23,15 @@ constexpr uint64_t kCallOverheadBytes = 384;
 // Counts what an attempt that waits takes besides its request.
 constexpr uint64_t kWaiterOverheadBytes = 2048;
 
-// Room for the message of an error and its reason; longer messages are kept cut
-// off.
+// Says how many bytes the message of an error and its reason may take; longer
+// messages are kept cut off.
 constexpr uint64_t kMaxErrorBytes = 768;
 
 // Says how many calls Save copies at a time: about 0.1 ms.
 constexpr size_t kCallsPerLock = 512;
 
-// Attempts of one call that may wait. Each begins when the one before ends,
-// on that one's stack.
+// Bounds the attempts of one call that may wait. Each begins when the one
+// before ends, on that one's stack.
 constexpr size_t kMaxWaiters = 16;
 
 uint64_t SizeOf(std::monostate) { return 0; }
@@ -269,7 +269,12 @@ absl::Status CallWindow::CheckCanTell(const Client& client, uint64_t sequence) {
             "made")),
         Reason::kOutcomeUnknown);
   }
-  if (!client.marks[sequence % kMaxCallsUnderWay]) return absl::OkStatus();
+  // A call further above shares its mark with one that the answered_below of
+  // its own id lets us forget.
+  if (sequence - client.answered_below >= kMaxCallsUnderWay ||
+      !client.marks[sequence % kMaxCallsUnderWay]) {
+    return absl::OkStatus();
+  }
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
           NameOf(client.key.second, sequence),

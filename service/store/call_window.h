@@ -1,4 +1,4 @@
-// The answers to mutating calls, kept so that a repeated call changes nothing.
+// Keeps the answers to mutating calls, so that a repeated call changes nothing.
 
 #ifndef TENSORKV_SERVICE_STORE_CALL_WINDOW_H_
 #define TENSORKV_SERVICE_STORE_CALL_WINDOW_H_

@@ -110,7 +110,7 @@ void PushAndPull(std::shared_ptr<PushPullCall> call) {
       });
 }
 
-// With the answer to the push that an earlier attempt has left.
+// Pulls by the answer to the push that an earlier attempt has left.
 void PullAgain(std::shared_ptr<PushPullCall> call) {
   const CallAnswer& answer = *call->attempt->answer();
   if (!answer.ok()) return End(*call, answer.status());

@@ -119,6 +119,21 @@ TEST_F(ClientTest, MembershipOutlivesTheCanceller) {
   EXPECT_THAT(script_.cancellers, ElementsAre(IsNull(), IsNull()));
 }
 
+TEST_F(ClientTest, LeaveThatIsNotRememberedIsMadeWithoutAName) {
+  for (const absl::Status& second :
+       {absl::OkStatus(),
+        WithReason(absl::FailedPreconditionError(""), Reason::kNotMember)}) {
+    script_.statuses = {absl::ResourceExhaustedError("full"), second};
+    Client client = MakeWorker();
+
+    EXPECT_OK(client.Leave(absl::Seconds(1)));
+
+    EXPECT_FALSE(script_.last<LeaveRequest>().call_id);
+    EXPECT_FALSE(client.worker().has_value());
+  }
+  EXPECT_EQ(script_.verbs.size(), 4u);
+}
+
 TEST_F(ClientTest, CompressionCanBeSetAndUnset) {
   AnswerPushes();
   Client client = MakeClient({});

@@ -39,6 +39,7 @@ TEST_F(NamespaceVerbsTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
   EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
   EXPECT_FALSE(script_.last<DeleteRequest>().call_id.has_value());
+  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
   EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a"));
 }
 

@@ -105,7 +105,7 @@ absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
 }
 
 // Nothing of a push stays behind where contributions do not wait. The guard
-// looks at elements, and clips them, as if they were aligned.
+// clips elements where they are, which takes memory of the server.
 bool Namespace::ReadsInPlace() const {
   return !state_->tensor_placement->copies() &&
          state_->mode->forgets_contributions() && !state_->is_guarded;

@@ -48,6 +48,19 @@ TEST(KnownNamespacesTest, TranslatesWorkersThatHaveJoinedEverywhere) {
   EXPECT_EQ(known.WorkerAt("b", "train", {.rank = 0}).epoch, 0);
 }
 
+TEST(KnownNamespacesTest, WorkersAreOfOneLifeOfTheirNamespace) {
+  KnownNamespaces known;
+  known.SetJoined("train", "w", "b", {.rank = 1, .epoch = 9});
+  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5}, {});
+  known.Learn("train", 7, Mode::kSync, {{"a", 7}, {"b", 70}});
+  EXPECT_EQ(known.WorkerAt("b", "train", {.rank = 0, .epoch = 5}).epoch, 9);
+
+  known.Learn("train", 8, Mode::kSync, {{"a", 8}, {"b", 80}});
+
+  EXPECT_FALSE(KnownNamespaces::IsSomebody(
+      known.WorkerAt("b", "train", {.rank = 0, .epoch = 5})));
+}
+
 TEST(KnownNamespacesTest, UnknownWorkersAreNobodyElsewhere) {
   KnownNamespaces known;
   known.SetJoined("train", "w", "b", {.rank = 0, .epoch = 5});

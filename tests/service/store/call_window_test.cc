@@ -353,6 +353,8 @@ TEST_F(CallWindowTest, MarkOfADroppedAnswerGoesWithAnsweredBelow) {
   answered_below_ = 3;
 
   // Has the place of 1 among the marks.
+  EXPECT_THAT(window_->Knows({}, {"c", 1 + kMaxCallsUnderWay, 3}),
+              IsOkAndHolds(false));
   Make(1 + kMaxCallsUnderWay);
 }
 
