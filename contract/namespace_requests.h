@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "contract/call_fields.h"
 #include "contract/membership_requests.h"
@@ -188,6 +190,12 @@ struct UpdateNamespaceRequest {
   // The names of the fields of `config` that count, as in namespace.proto.
   std::vector<std::string> update_mask;
 };
+
+// Returns whether UpdateNamespace changes the field of that path on the servers
+// of a cluster too. For a while each may have another value of it.
+inline bool MayChangeInClusters(absl::string_view path) {
+  return path == "budget_bytes" || absl::StartsWith(path, "gradient_guard");
+}
 
 struct UpdateNamespaceReply {
   NamespaceConfig config;

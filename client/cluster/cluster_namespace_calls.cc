@@ -6,13 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -31,6 +34,15 @@ ListNamespacesReply TakeHomes(const ClusterPlacement& placement,
     });
   }
   return homes;
+}
+
+// Returns whether a server has the namespace with another configuration than
+// the home, but only in what an update of all servers that broke off, or an
+// older checkpoint, may have left different: another update mends that.
+bool IsBehindHome(const absl::Status& status) {
+  if (ReasonOf(status) != Reason::kExistsDifferently) return false;
+  const std::string fields = ErrorInfoOf(status)->metadata["fields"];
+  return absl::c_all_of(absl::StrSplit(fields, ','), MayChangeInClusters);
 }
 
 KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
@@ -68,14 +80,16 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
       AfterFirst(servers), [&](const std::string&) { return elsewhere; },
       limit);
   RETURN_IF_ERROR(home.status());
-  RETURN_IF_ERROR(MostActionableError(StatusesOf(others)));
+  std::vector<absl::Status> statuses = StatusesOf(others);
+  absl::c_replace_if(statuses, IsBehindHome, absl::OkStatus());
+  RETURN_IF_ERROR(MostActionableError(statuses));
   const auto learn = [&](const std::string& server, uint64_t uid) {
     namespaces_.LearnKind(request.name_space, server,
                           {uid, request.config.mirrored});
   };
   learn(servers.front(), home->uid);
   for (size_t i = 0; i < others.size(); ++i) {
-    learn(servers[i + 1], others[i]->uid);
+    if (others[i].ok()) learn(servers[i + 1], others[i]->uid);
   }
   return home;
 }

@@ -184,6 +184,7 @@ void Handlers::ChooseThreads() {
       kMaxPeerBytesInline;
   TENSORKV_MIRROR_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
+  choose(Method::kUpdateNamespace, Threads::kLong);
   choose(Method::kSetRule, Threads::kLong);
   choose(Method::kUnsetRule, Threads::kLong);
   choose(Method::kSetMultipliers, Threads::kLong);

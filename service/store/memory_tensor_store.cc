@@ -506,6 +506,7 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
   // Namespaces that they replace may have been restored since these began.
   for (const auto& [name, name_space] : restored) {
     name_space->PassOverVersions();
+    name_space->EndLiftOfBudget();
   }
   for (auto it = restored.begin(); it != restored.end();) {
     NamespacePtr& present = namespaces_[it->first];

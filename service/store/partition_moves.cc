@@ -199,6 +199,9 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
  public:
   StoreTakeover(MemoryTensorStore& store, const PartitionSet& partitions)
       : store_(store), is_in_(partitions) {}
+  ~StoreTakeover() override {
+    for (const Begun& each : begun_) each.name_space->EndLiftOfBudget();
+  }
 
   absl::Status Begin(const NamespaceSnapshot& name_space) override {
     // The servers that are left have all of its keys.
@@ -214,6 +217,8 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     is_passed_over_ = !found->CheckIsSame(saved).ok();
     if (is_passed_over_) return absl::OkStatus();
     const bool has_keys = found->HasKeys();
+    // As in a restore: its server may have had more than a budget since then.
+    if (!has_keys) found->LiftBudget();
     begun_.push_back({std::move(found), std::move(saved), has_keys});
     return absl::OkStatus();
   }

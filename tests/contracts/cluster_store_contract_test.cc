@@ -11,6 +11,7 @@ namespace {
 class ClusterStore : public StoreUnderTest {
  public:
   Connection& connection() override { return *connection_; }
+  bool is_cluster() const override { return true; }
   std::string device() const override { return TestDevice(); }
 
  private:

@@ -26,6 +26,8 @@ class StoreUnderTest {
  public:
   virtual ~StoreUnderTest() = default;
   virtual Connection& connection() = 0;
+  // Whether it is several servers.
+  virtual bool is_cluster() const { return false; }
   // Where it keeps tensors.
   virtual std::string device() const { return "cpu"; }
 };
@@ -36,6 +38,7 @@ using StoreFactory = std::unique_ptr<StoreUnderTest> (*)();
 class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
  protected:
   Connection& connection() { return store_under_test_->connection(); }
+  bool is_cluster() const { return store_under_test_->is_cluster(); }
   std::string device() const { return store_under_test_->device(); }
 
   // Creates the namespace and returns a caller in it.

@@ -96,8 +96,7 @@ std::vector<Action> World::PartsOf(const Action& action) {
     case Verb::kUnsetRule:
     case Verb::kSetHyperparameters:
     case Verb::kSetMultipliers:
-    case Verb::kUnsetMultipliers:
-    case Verb::kUpdateNamespace: {
+    case Verb::kUnsetMultipliers: {
       std::vector<Action> all;
       for (part.server = 0; part.server < servers_.size(); ++part.server) {
         if (!servers_[part.server]->is_dead) all.push_back(part);

@@ -33,6 +33,7 @@ void GraceTimes::Change(NamespaceState& state, absl::Duration difference) {
   }
   std::vector<const StoredKey*> keys(state.keys_with_rounds.begin(),
                                      state.keys_with_rounds.end());
+  // Rounds end in an order that does not differ from run to run.
   absl::c_sort(keys, [](const StoredKey* a, const StoredKey* b) {
     return a->name() < b->name();
   });

@@ -17,7 +17,8 @@ inline Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
 // What a WorkerGroup keeps of the worker that has, or had last, one rank.
 struct GroupMember {
   // kRestored: live, or lost, when the group was saved; or it had left, and a
-  // restore has lost what it had contributed, so that it is awaited again.
+  // restore has lost what it had contributed, so that it is awaited again. It
+  // has no lease; if the group is to go on without it, it is kLost.
   enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
 
   State state = State::kVacant;

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "contract/slices.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
@@ -79,6 +81,22 @@ absl::StatusOr<std::vector<bool>> EntriesToCreate(
     wanted[i] = false;
   }
   return wanted;
+}
+
+// Checks that the call creates no slice under a guard, which would take the
+// norm of each by itself. REQUIRES: the mutex is held.
+absl::Status CheckNoSlices(const NamespaceState& state,
+                           const InitRequest& request,
+                           const std::vector<bool>& wanted) {
+  if (!state.is_guarded) return absl::OkStatus();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const std::string& key = request.entries[i].key;
+    if (!wanted[i] || !absl::StartsWith(key, kSliceMark)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "key ", Quoted(WholeKeyOf(key)), ": expected a whole key in namespace ",
+        Quoted(state.name), ", which has a gradient guard, got a slice"));
+  }
+  return absl::OkStatus();
 }
 
 // Returns how many bytes the value takes of the device, besides memory that the
@@ -174,15 +192,18 @@ void TellExchange(const NamespaceState& state, const GoneKeys& gone) {
 // other keys have changed meanwhile: then it makes what is missing yet.
 class KeyCreation {
  public:
+  // Says where the keys are from: a call, a snapshot, or, of partitions that
+  // the fence keeps calls out of, another server.
+  enum class Source { kCall, kSnapshot, kServer };
   // Made is told of keys as CreateKeys says.
   using Made = absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)>;
 
-  KeyCreation(NamespaceState& state, InitRequest request, bool have_arrived,
+  KeyCreation(NamespaceState& state, InitRequest request, Source source,
               const CallContext& context, Made made)
       : transaction_(state, std::defer_lock),
         state_(state),
         request_(std::move(request)),
-        have_arrived_(have_arrived),
+        source_(source),
         hashes_(HashesOf(request_)),
         context_(context),
         made_(made),
@@ -216,7 +237,7 @@ class KeyCreation {
   Transaction transaction_;
   NamespaceState& state_;
   InitRequest request_;
-  const bool have_arrived_;
+  const Source source_;
   const std::vector<size_t> hashes_;
   const CallContext& context_;
   const Made made_;
@@ -256,8 +277,15 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
 }
 
 absl::StatusOr<std::vector<bool>> KeyCreation::Wanted() const {
-  if (!have_arrived_) RETURN_IF_ERROR(CheckFence(state_, request_));
-  return EntriesToCreate(state_, request_, hashes_);
+  if (source_ != Source::kServer) {
+    RETURN_IF_ERROR(CheckFence(state_, request_));
+  }
+  ASSIGN_OR_RETURN(std::vector<bool> wanted,
+                   EntriesToCreate(state_, request_, hashes_));
+  if (source_ == Source::kCall) {
+    RETURN_IF_ERROR(CheckNoSlices(state_, request_, wanted));
+  }
+  return wanted;
 }
 
 absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
@@ -415,8 +443,11 @@ absl::Status NothingMore(size_t, StoredKey&) { return absl::OkStatus(); }
 absl::Status CreateKeys(
     NamespaceState& state, InitRequest request, bool have_arrived,
     absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made) {
+  using Source = KeyCreation::Source;
   const CallContext context;
-  return KeyCreation(state, std::move(request), have_arrived, context, made)
+  return KeyCreation(state, std::move(request),
+                     have_arrived ? Source::kServer : Source::kSnapshot,
+                     context, made)
       .Run()
       .status();
 }
@@ -445,8 +476,8 @@ void Namespace::Init(InitRequest request, CallContext context,
     // In two steps: what was not taken of the request goes before the
     // caller hears of the end.
     absl::StatusOr<InitReply> reply =
-        KeyCreation(*state, std::move(request), /*have_arrived=*/false, context,
-                    &NothingMore)
+        KeyCreation(*state, std::move(request), KeyCreation::Source::kCall,
+                    context, &NothingMore)
             .Run();
     std::move(done)(std::move(reply));
   };

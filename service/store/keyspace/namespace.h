@@ -70,11 +70,15 @@ class Namespace {
   static absl::StatusOr<std::shared_ptr<Namespace>> Create(
       const std::string& name, NamespaceConfig config,
       const NamespaceEnvironment& environment, uint64_t uid = 0);
-  // Returns one that was saved, without its keys. Errors: those of
-  // CreateNamespace.
+  // Returns one that was saved, without its keys. Its budget is lifted. Errors:
+  // those of CreateNamespace.
   static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
       const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
+  // Have the namespace take as much as the server has, or as its budget says:
+  // what was saved of one may be more than a budget that was lowered since.
+  void LiftBudget();
+  void EndLiftOfBudget();
   // Adds keys as Restoration::Add says. `have_arrived` says that they are of
   // partitions that the fence keeps calls out of.
   absl::Status RestoreKeys(std::vector<KeySnapshot> keys,

@@ -13,6 +13,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
+#include "service/store/round_exchange.h"
 
 namespace tensorkv {
 namespace {
@@ -28,11 +29,28 @@ absl::Status CheckHasNoSlices(const NamespaceState& state) {
       " in slices, got one"));
 }
 
+// Checks that a server of a cluster changes nothing by which it ends rounds:
+// workers push at every server, and others have changed it earlier or later.
+absl::Status CheckCluster(const NamespaceState& state,
+                          const UpdateNamespaceRequest& request) {
+  const RoundExchange* const exchange = state.environment.exchange;
+  const bool is_in_cluster =
+      exchange != nullptr && exchange->CheckGroup(kMaxWorkers).ok();
+  if (!is_in_cluster) return absl::OkStatus();
+  for (const std::string& path : request.update_mask) {
+    if (MayChangeInClusters(path)) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        path,
+        ": servers of a cluster change budget_bytes and gradient_guard "
+        "alone"));
+  }
+  return absl::OkStatus();
+}
+
 // Returns the configuration that the namespace is to have. REQUIRES: the mutex
-// is held.
+// is held, and the update_mask is right.
 absl::StatusOr<NamespaceConfig> Wanted(const NamespaceState& state,
                                        const UpdateNamespaceRequest& request) {
-  RETURN_IF_ERROR(CheckUpdateMask(request.update_mask));
   NamespaceConfig config = state.config;
   CopyFields(request.update_mask, request.config, config);
   ASSIGN_OR_RETURN(config.budget_bytes, state.environment.budgets->BudgetOf(
@@ -67,6 +85,8 @@ void ChangeRounds(Transaction& transaction, const NamespaceConfig& before,
 absl::StatusOr<NamespaceConfig> Update(NamespaceState& state,
                                        const UpdateNamespaceRequest& request,
                                        std::string& changes) {
+  RETURN_IF_ERROR(CheckUpdateMask(request.update_mask));
+  RETURN_IF_ERROR(CheckCluster(state, request));
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
   ASSIGN_OR_RETURN(NamespaceConfig config, Wanted(state, request));

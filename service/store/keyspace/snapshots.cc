@@ -431,6 +431,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   ASSIGN_OR_RETURN(
       std::shared_ptr<Namespace> restored,
       Create(snapshot.name, std::move(config), environment, snapshot.uid));
+  restored->LiftBudget();
   RETURN_IF_ERROR(restored->BindRules(snapshot));
   NamespaceState& state = *restored->state_;
   RETURN_IF_ERROR(state.calls->Restore(snapshot.clients));
@@ -446,6 +447,15 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
   return restored;
+}
+
+void Namespace::LiftBudget() {
+  state_->memory.SetLimit(state_->environment.budgets->largest_bytes());
+}
+
+void Namespace::EndLiftOfBudget() {
+  MutexLock lock(&state_->mutex);
+  state_->memory.SetLimit(state_->config.budget_bytes);
 }
 
 absl::StatusOr<Tensor> Namespace::AllocateToRestore(DType dtype,

@@ -268,6 +268,10 @@ std::vector<uint32_t> WorkerGroup::SetOnWorkerLoss(
   if (is_elastic()) return {};
   std::vector<uint32_t> gone;
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    // It has no lease that could end.
+    if (!is_whole() && StateOf(rank) == State::kRestored) {
+      members_[rank].state = State::kLost;
+    }
     if (StateOf(rank) != State::kLost && !HasLeft(rank)) continue;
     gone.push_back(rank);
     if (!is_whole()) continue;

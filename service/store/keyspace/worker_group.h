@@ -89,8 +89,9 @@ class WorkerGroup {
   void Lose(uint32_t rank);
   // The worker says itself that it is lost: its lease ends, and Lose follows.
   void EndLease(const Worker& worker, absl::Duration now);
-  // Goes by what `options` say of losses. Returns the ranks that were lost or
-  // have left if nothing waits for them now; else later steps need them again.
+  // Goes by what `options` say of losses. Returns the ranks that were lost,
+  // have left or have not come back since a restore if nothing waits for them
+  // now; else later steps need them again.
   std::vector<uint32_t> SetOnWorkerLoss(const WorkerGroupOptions& options);
   // Returns when the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;

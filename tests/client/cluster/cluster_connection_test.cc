@@ -49,6 +49,51 @@ TEST(ClusterConnectionTest, GoesWhereKeysAreNow) {
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
 
+TEST(ClusterConnectionTest, NamespaceOfAClusterKeepsWhatEndsItsRounds) {
+  const TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller n(*connection, "n");
+  ASSERT_THAT(n.Create({.mode = Mode::kSync, .num_workers = 2}), IsOk());
+
+  for (const std::string path :
+       {"quorum", "quorum_grace", "on_worker_loss", "rescale_partial_rounds"}) {
+    EXPECT_THAT(n.Update({.quorum = 1}, {"budget_bytes", path}),
+                StatusIs(absl::StatusCode::kUnimplemented,
+                         HasSubstr(path + ": servers of a cluster")));
+  }
+  EXPECT_THAT(n.Update({.gradient_guard = {.max_norm = 1}},
+                       {"budget_bytes", "gradient_guard.max_norm"}),
+              IsOk());
+}
+
+TEST(ClusterConnectionTest, NamespaceIsKeptThatOneServerHasNotUpdated) {
+  const TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  NamespaceConfig config = {.budget_bytes = 1 << 20};
+  CreateNamespaceRequest request = {.name_space = "n", .config = config};
+  ASSERT_THAT(connection->Call(request, {}), IsOk());
+  const size_t home = cluster.HomeOf("n");
+  config.budget_bytes = 2 << 20;
+  config.gradient_guard.max_norm = 1;
+  ASSERT_THAT(Caller(*cluster.ConnectToOne(home), "n")
+                  .Update(config, {"budget_bytes", "gradient_guard"}),
+              IsOk());
+  request.on_existing = OnExisting::kKeep;
+
+  EXPECT_THAT(connection->Call(request, {}),
+              HasReason(Reason::kExistsDifferently));
+  request.config = config;
+  EXPECT_THAT(connection->Call(request, {}), IsOk());
+
+  const Caller n(*connection, "n");
+  EXPECT_THAT(n.Init(cluster.KeyOf(1 - home, "n"), Full({1}, 1)), IsOk());
+  EXPECT_THAT(n.Update(config, {"budget_bytes", "gradient_guard"}), IsOk());
+  EXPECT_THAT(Caller(*cluster.ConnectToOne(1 - home), "n")
+                  .Describe()
+                  ->config.gradient_guard.max_norm,
+              1);
+}
+
 // Each of the two leaves the key to the other.
 TEST(ClusterConnectionTest, NoListIsMadeOfPagesOfSeveralPlacements) {
   TestCluster cluster(2);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "base/mutex.h"
 #include "contract/reason.h"
+#include "contract/slices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
@@ -509,6 +510,26 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   EXPECT_EQ(observer.texts[2], "n: rank 0 (\"a\")");
   EXPECT_THAT(observer.texts[4], HasSubstr("rank 1 "));
   EXPECT_THAT(observer.texts[5], HasSubstr("n: round 1 of \"w\": "));
+}
+
+TEST_F(MemoryTensorStoreTest, NamespaceWithAGuardGetsNoSlices) {
+  const auto init = [this] {
+    InitRequest request;
+    request.entries.push_back(
+        {SliceNameOf("w", 0, /*count=*/2, {8}), Filled(1)});
+    return InitNow(store_, std::move(request)).status();
+  };
+  UpdateNamespaceRequest update = {
+      .config = {.gradient_guard = {.max_norm = 1}},
+      .update_mask = {"gradient_guard"}};
+  ASSERT_OK(store_.UpdateNamespace(update));
+
+  EXPECT_THAT(init(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                               HasSubstr("key \"w\": expected a whole key")));
+
+  update.config.gradient_guard = {};
+  ASSERT_OK(store_.UpdateNamespace(update));
+  EXPECT_OK(init());
 }
 
 TEST(StoreObserverTest, HearsWhatAnUpdateHasChanged) {

@@ -166,6 +166,34 @@ TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   EXPECT_EQ(restored.Join(join)->next_step, 1u);
 }
 
+TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
+  CreateNamespace("n");
+  Init("n", "k", kMany);
+  ASSERT_OK(store_.UpdateNamespace({.name_space = "n",
+                                    .config = {.budget_bytes = 4096},
+                                    .update_mask = {"budget_bytes"}}));
+  const KeptSnapshot snapshot = Taken("n");
+  for (const bool is_lost : {false, true}) {
+    ScriptedBackend backend;
+    MemoryTensorStore restored({}, &backend, &alarms_);
+    {
+      const auto restoration =
+          is_lost
+              ? restored.StartTakeover({.num_partitions = 1, .partitions = {0}})
+              : restored.StartRestoration(OnExisting::kFail);
+      Fill(*restoration, snapshot);
+      ASSERT_OK(restoration->Commit());
+    }
+    restored.Own({.num_partitions = 1, .partitions = {0}});
+
+    EXPECT_EQ(restored.DescribeNamespace({"n"})->config.budget_bytes, 4096u);
+    InitRequest more = {.name_space = "n"};
+    more.entries.push_back({"more", OnesOf(4)});
+    EXPECT_THAT(testing::InitNow(restored, std::move(more)).status(),
+                HasReason(Reason::kOverBudget));
+  }
+}
+
 // What is restored or moved has its memory from the budget.
 class AllocateToRestoreTest : public SnapshotsTest {
  protected:

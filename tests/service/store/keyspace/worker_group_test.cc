@@ -302,6 +302,23 @@ TEST(WorkerGroupTest, GroupThatIsToContinueAwaitsNobodyWhoIsGone) {
   EXPECT_FALSE(group.LacksThoseWhoLeft());
 }
 
+TEST(WorkerGroupTest, GroupThatIsToContinueAwaitsNobodyWhoHasNotComeBack) {
+  Group saved(Fixed(2));
+  saved.Reach(saved.MustJoin("a"), 3);
+  saved.Reach(saved.MustJoin("b"), 3);
+  Group group(Fixed(2));
+  group.Restore(saved.Save(), /*max_closed=*/3, absl::ZeroDuration());
+  group.MustJoin("a");
+  EXPECT_THAT(group.NeededBy(4), ElementsAre(0, 1));
+
+  EXPECT_THAT(group.SetOnWorkerLoss(Fixed(2, OnWorkerLoss::kContinue)),
+              ElementsAre(1));
+
+  EXPECT_THAT(group.NeededBy(4), ElementsAre(0));
+  group.MustJoin("b", group.max_step());
+  EXPECT_EQ(group.first_step_of(1), 4u);
+}
+
 TEST(WorkerGroupTest, GroupThatIsToFailNeedsTheLostAboveWhatWasReached) {
   Group group(Fixed(2, OnWorkerLoss::kContinue));
   group.Reach(group.MustJoin("a"), 5);
