@@ -56,8 +56,12 @@ absl::Status ServerVerbs::DeleteNamespace(absl::string_view name,
                                           uint64_t uid) {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
   if (uid == 0) {
-    ASSIGN_OR_RETURN(const NamespaceStatus status, DescribeNamespace(name));
-    uid = status.uid;
+    const absl::StatusOr<NamespaceStatus> status = DescribeNamespace(name);
+    // Where servers of a cluster lack it, others may have it yet.
+    if (!status.ok() && !absl::IsNotFound(status.status())) {
+      return status.status();
+    }
+    if (status.ok()) uid = status->uid;
   }
   DeleteNamespaceRequest request = {.name_space = std::string(name),
                                     .namespace_uid = uid};

@@ -44,16 +44,6 @@ TEST_F(ServerVerbsTest, DeleteMeansTheNamespaceThatIsThereAtItsBegin) {
                                          "DeleteNamespace"));
 }
 
-TEST_F(ServerVerbsTest, DeleteByNameIsNotSentWhereThereIsNoSuchNamespace) {
-  script_.statuses = {absl::NotFoundError("n")};
-  Client client = MakeClient({});
-
-  EXPECT_THAT(client.DeleteNamespace("n"),
-              testing::StatusIs(absl::StatusCode::kNotFound));
-
-  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace"));
-}
-
 // What frees memory must not need it.
 TEST_F(ServerVerbsTest, DeleteThatIsNotRememberedIsMadeWithoutAName) {
   script_.statuses = {absl::ResourceExhaustedError("no memory")};
