@@ -95,8 +95,8 @@ TEST_F(MirroredClusterTest, UpdateReachesEveryServer) {
     EXPECT_EQ(At(server).Describe()->config.gradient_guard.max_norm, 7);
   }
   EXPECT_THAT(Ours().Update({.quorum = 2}, {"quorum"}),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::HasSubstr("mirrored: expected")));
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       ::testing::HasSubstr("quorum: servers of a cluster")));
 }
 
 // Each server has the contributions of its own workers alone.
