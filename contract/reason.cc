@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -106,7 +105,6 @@ absl::Status WithReason(absl::Status status, Reason reason,
     AppendDetail(detail.name, detail.value, info);
   }
   status.SetPayload(kErrorInfoTypeUrl, absl::Cord(std::move(info)));
-  assert(IsAsListed(status));
   return status;
 }
 

@@ -59,7 +59,7 @@ inline constexpr size_t kMaxErrorDetailBytes = 1024;
 // Returns `status` with that reason and these details, in place of any that it
 // had.
 // REQUIRES: `status` is not OK, and has the code and the details that
-// error.proto lists for the reason; builds with assertions check it.
+// error.proto lists for the reason, as tests check by IsAsListed.
 absl::Status WithReason(absl::Status status, Reason reason,
                         std::initializer_list<ErrorDetail> details = {});
 

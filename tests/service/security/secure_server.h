@@ -86,7 +86,8 @@ inline void Fill(Message& message, Method method) {
   const char* const push = is_push_manifest && method == Method::kPushPullStream
                                ? "push_pull"
                                : "push";
-  for (const char* name : {"manifest", "init", "pull", push, "entries"}) {
+  for (const char* name :
+       {"manifest", "init", "pull", push, "entries", "rule", "multipliers"}) {
     if (Message* message = inner(name)) Fill(*message, method);
   }
 }
