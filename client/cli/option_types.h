@@ -64,7 +64,7 @@ inline absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
       absl::StrCat("expected more than zero, as 10s or 500ms, got ", text));
 }
 
-// The same, and "0" or "0s".
+// Returns the duration that the text names, where "0" and "0s" are 0 as well.
 inline absl::StatusOr<absl::Duration> ParseDurationOrZero(
     const std::string& text) {
   if (text == "0" || text == "0s") return absl::ZeroDuration();

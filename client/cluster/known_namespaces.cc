@@ -29,7 +29,7 @@ void KnownNamespaces::Learn(const std::string& name_space, uint64_t home_uid,
   });
   if (!is_the_same) {
     known.former_uids.clear();
-    // Whoever has joined before anything was learnt, has joined this one.
+    // Workers that joined before anything was learnt have joined this one.
     if (known.home_uid != 0) known.memberships.clear();
   }
   if (known.home_uid != 0 && is_the_same) {

@@ -78,9 +78,9 @@ class SplitCall {
   const Request& made() const { return made_; }
 
   // Returns a destination for each entry of made(), of a Pull or a PushPull.
-  // Those of slices lie one behind the other in the memory of the whole tensor:
-  // the caller's where dtype and shape fit, else memory that is allocated here.
-  // Errors: ResourceExhausted.
+  // Allocates those of slices one behind the other in the whole tensor's
+  // memory: the caller's where dtype and shape fit, else memory that is
+  // allocated here. Errors: ResourceExhausted.
   absl::StatusOr<std::vector<Destination>> AllocateDestinations(
       absl::Span<const Destination> destinations) {
     std::vector<Destination> placed;

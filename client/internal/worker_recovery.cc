@@ -18,7 +18,7 @@
 namespace tensorkv {
 namespace {
 
-// Nobody waits longer for a worker to leave.
+// Bounds how long a call waits for the worker to leave.
 constexpr absl::Duration kLongestLeave = absl::Seconds(5);
 
 // Says how often to look whether a former self is gone.
@@ -129,8 +129,8 @@ WorkerRecovery::WorkerRecovery(Client& client, const WorkerOptions& options,
 WorkerRecovery::~WorkerRecovery() {
   lease_.reset();
   if (!client_.worker()) return;
-  // Whoever cannot say so is noticed to be gone. One that could not say that it
-  // is done tries again.
+  // A worker that cannot say so loses its lease. One that could not say before
+  // that it is done tries again.
   Leave(leave_cause_).IgnoreError();
 }
 
@@ -364,7 +364,7 @@ bool WorkerRecovery::MayRecoverAfter(const absl::Status& status,
 absl::Status WorkerRecovery::PushWhatMayBeMissing(const Attempt& attempt,
                                                   const Contribution* own) {
   const Client client = client_.WithCanceller(attempt.canceller);
-  // Nobody else's call is made twice where the server would not notice.
+  // Calls of others are not made twice where the server would not notice.
   if (!is_repeatable_) {
     return own != nullptr ? PushAgain(WithDeadline(attempt, client), *own)
                           : absl::OkStatus();

@@ -115,7 +115,7 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  // How the attempt ended that Report has logged last.
+  // Has the end of the attempt that Report has logged last.
   std::optional<absl::StatusCode> reported_;
 
   Mutex mutex_;

@@ -55,7 +55,7 @@ class SecureEtcd {
   const Authority authority_{"authority"};
   const Authority other_authority_{"other"};
   EtcdProcess process_;
-  // Of root.
+  // Proves to etcd that the caller is its user root.
   std::string token_;
 };
 

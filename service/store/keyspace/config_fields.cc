@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMaxTextBytes = 64;
 constexpr size_t kMostPathsNamed = 8;
 
-// The fewest digits that give a number back.
+// Returns a field as text; a number by the fewest digits that give it back.
 template <typename Value>
 std::string TextOf(const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
@@ -62,7 +62,8 @@ struct Field {
         } \
   }
 
-// In the order of the contract. Fields of members are named as in a FieldMask.
+// Lists the fields in the order of the contract. Those of members are named as
+// in a FieldMask.
 constexpr Field kFields[] = {
     TENSORKV_FIELD(mode, false),
     TENSORKV_FIELD(num_workers, false),
