@@ -65,7 +65,9 @@ class NamespaceVerbs : public ServerVerbs {
   // server alone: the client is no worker by it.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request request) {
-    if constexpr (kIsOfNamespace<Request>) request.name_space = *name_space_;
+    if constexpr (kIsOfNamespace<Request>) {
+      SetNamespace(*name_space_, request);
+    }
     return ServerVerbs::Call(std::move(request));
   }
 

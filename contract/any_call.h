@@ -32,11 +32,20 @@ template <typename Request>
 inline constexpr Method kMethodOf = CallTypes<Request>::kMethod;
 template <typename Request>
 using ReplyTo = typename CallTypes<Request>::Reply;
+// True for replies that have no fields.
+template <typename Reply>
+inline constexpr bool kIsEmptyReply = false;
+#define TENSORKV_IS_EMPTY(name, ...) \
+  template <>                        \
+  inline constexpr bool kIsEmptyReply<name##Reply> = true;
+TENSORKV_SILENT_METHODS(TENSORKV_IS_EMPTY)
+#undef TENSORKV_IS_EMPTY
+
 // OutcomeOfCall is the reply or an error; it is a status alone where the reply
 // has no fields.
 template <typename Request>
 using OutcomeOfCall =
-    std::conditional_t<std::is_empty_v<ReplyTo<Request>>, absl::Status,
+    std::conditional_t<kIsEmptyReply<ReplyTo<Request>>, absl::Status,
                        absl::StatusOr<ReplyTo<Request>>>;
 
 // Moves the reply of an OK outcome to `reply`, which an error leaves alone.
@@ -47,8 +56,8 @@ absl::Status SetReply(absl::StatusOr<Reply> outcome, Reply& reply) {
   return outcome.status();
 }
 template <typename Reply>
-requires std::is_empty_v<Reply> absl::Status SetReply(absl::Status outcome,
-                                                      Reply&) {
+requires kIsEmptyReply<Reply> absl::Status SetReply(absl::Status outcome,
+                                                    Reply&) {
   return outcome;
 }
 
@@ -80,7 +89,8 @@ TENSORKV_SERVER_METHODS(TENSORKV_IS_OF_SERVER)
 // server is: any incarnation of the server may answer them.
 template <typename Request>
 inline constexpr bool kAsksWhatAServerIs =
-    std::is_empty_v<Request>&& CallTypes<Request>::kScope == Scope::kSomewhere;
+    kMethodOf<Request> == Method::kDescribeServer ||
+    kMethodOf<Request> == Method::kDescribeCluster;
 
 // An AnyCall refers to a request of any of TENSORKV_UNARY_METHODS and to where
 // its reply goes. Both outlive the AnyCall.

@@ -55,6 +55,7 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
 //                               something for every method does it by this
 //                               list.
 //   TENSORKV_PLAIN_METHODS(X)   those of them whose messages have no tensors
+//   TENSORKV_SILENT_METHODS(X)  those of them whose reply has no fields
 //   TENSORKV_STREAM_METHODS(X)  the streams, as X(name, service, repeat, right,
 //                               scope, kind)
 //   TENSORKV_PEER_METHODS(X)    the unary methods by which servers of a cluster

@@ -116,11 +116,12 @@ TENSORKV_PLAIN_METHODS(TENSORKV_CODEC)
 #undef TENSORKV_CODEC
 
 // FromProto and ToProto for code that works for every method: with the type of
-// the result named, and also for values without fields, whose messages say
-// nothing.
+// the result named. The messages of calls without tensors are their own values.
 template <typename Value, typename Message>
 absl::StatusOr<Value> ValueOf(Message&& proto) {
-  if constexpr (std::is_empty_v<Value>) {
+  if constexpr (std::is_same_v<Value, std::remove_cvref_t<Message>>) {
+    return std::forward<Message>(proto);
+  } else if constexpr (std::is_empty_v<Value>) {
     return Value();
   } else {
     return FromProto(std::forward<Message>(proto));
@@ -128,9 +129,13 @@ absl::StatusOr<Value> ValueOf(Message&& proto) {
 }
 template <typename Message, typename Value>
 Message MessageOf(const Value& value) {
-  Message proto;
-  if constexpr (!std::is_empty_v<Value>) ToProto(value, &proto);
-  return proto;
+  if constexpr (std::is_same_v<Value, Message>) {
+    return value;
+  } else {
+    Message proto;
+    if constexpr (!std::is_empty_v<Value>) ToProto(value, &proto);
+    return proto;
+  }
 }
 
 }  // namespace tensorkv

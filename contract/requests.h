@@ -14,6 +14,7 @@
 #include "contract/data_requests.h"
 #include "contract/membership_requests.h"
 #include "contract/namespace_requests.h"
+#include "contract/request_fields.h"
 #include "contract/rule_requests.h"
 #include "contract/server_requests.h"
 #include "contract/stream_requests.h"

@@ -53,6 +53,7 @@ class Contract:
                              streams.server_streaming],
                 "has_tensors": (has_tensors(method.input_type) or
                                 has_tensors(method.output_type)),
+                "has_reply": bool(method.output_type.fields),
                 **{field.name: field.enum_type.values_by_number[
                     getattr(policy, field.name)].name
                    for field in policy.DESCRIPTOR.fields}}
@@ -102,12 +103,14 @@ def header(methods, reasons):
     unary = [each for each in clients if each["kind"] == "UNARY"]
     streams = [each for each in clients if each["kind"] != "UNARY"]
     plain = [each for each in unary if not each["has_tensors"]]
+    silent = [each for each in unary if not each["has_reply"]]
     return "\n".join([
         "// Written by contract/write_tables.py.\n",
         "#ifndef TENSORKV_CONTRACT_TABLES_H_",
         "#define TENSORKV_CONTRACT_TABLES_H_\n",
         macro("TENSORKV_UNARY_METHODS", method_rows(unary)),
         macro("TENSORKV_PLAIN_METHODS", method_rows(plain)),
+        macro("TENSORKV_SILENT_METHODS", method_rows(silent)),
         macro("TENSORKV_STREAM_METHODS", method_rows(streams, "kind")),
         macro("TENSORKV_PEER_METHODS", method_rows(peers)),
         macro("TENSORKV_REASONS", (

@@ -455,8 +455,8 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
   std::vector<std::string> servers;
-  if constexpr (requires { request.name_space; }) {
-    ASSIGN_OR_RETURN(servers, servers_.HomeFirst(request.name_space, limit));
+  if constexpr (kHasNamespace<Request>) {
+    ASSIGN_OR_RETURN(servers, servers_.HomeFirst(NamespaceIn(request), limit));
   } else {
     ASSIGN_OR_RETURN(servers, servers_.All(limit));
   }

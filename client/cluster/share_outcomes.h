@@ -61,10 +61,10 @@ CallId DerivedCallId(const CallId& id, absl::string_view marker);
 // its marker.
 template <typename Request>
 void NameAttempt(absl::string_view marker, int attempt, Request& request) {
-  if constexpr (requires { request.call_id; }) {
-    if (!request.call_id || attempt == 0) return;
-    request.call_id =
-        DerivedCallId(*request.call_id, absl::StrCat(marker, attempt));
+  if constexpr (kHasCallId<Request>) {
+    const std::optional<CallId> id = CallIdIn(request);
+    if (!id || attempt == 0) return;
+    SetCallId(DerivedCallId(*id, absl::StrCat(marker, attempt)), request);
   }
 }
 

@@ -133,20 +133,15 @@ absl::string_view PrepositionOf(Method method) {
   }
 }
 
-template <typename Request>
-constexpr bool kHasName = requires(Request& request) {
-  request.call_id;
-};
-
 }  // namespace
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
                                                    const CallOptions& options,
                                                    bool* is_answered) {
-  if constexpr (kHasName<Request>) {
+  if constexpr (kHasCallId<Request>) {
     const CallIdLeases::Lease call = call_ids_.Acquire();
-    request.call_id = call.id();
+    SetCallId(call.id(), request);
     return Send(request, options, is_answered);
   } else {
     return Send(request, options, is_answered);

@@ -59,8 +59,8 @@ bool MayBeTooLarge(const absl::Status& status) {
 // made twice.
 template <typename Request>
 bool MayGoAsStreamAfter(const absl::Status& status, const Request& request) {
-  if constexpr (requires { request.call_id; }) {
-    return ReasonOf(status) == Reason::kReplyTooLarge || request.call_id;
+  if constexpr (kHasCallId<Request>) {
+    return ReasonOf(status) == Reason::kReplyTooLarge || CallIdIn(request);
   }
   return true;
 }

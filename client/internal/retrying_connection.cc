@@ -19,10 +19,7 @@ bool MayComeTwice(const Request& request) {
   if constexpr (requires { request.allow_missing; }) {
     if (request.allow_missing) return true;
   }
-  if constexpr (requires { request.call_id; }) {
-    return request.call_id.has_value();
-  }
-  return false;
+  return CallIdIn(request).has_value();
 }
 
 bool MayBeRepeated(const AnyCall& call) {

@@ -16,12 +16,6 @@ const absl::Status& StatusOf(const absl::StatusOr<Reply>& reply) {
   return reply.status();
 }
 
-template <typename Request>
-std::optional<CallId> CallIdOf(const Request& request) {
-  if constexpr (requires { request.call_id; }) return request.call_id;
-  return std::nullopt;
-}
-
 // Records the call for the log of slow calls; `call_id` is asked for only where
 // there is one.
 template <typename CallIdFunction>
@@ -47,7 +41,9 @@ auto Guarded(const AccessControl& access, Method method,
 // Returns nothing if the call names none.
 absl::string_view NamespaceOf(const AnyCall& call) {
   return call.Visit([](const auto& request, auto&) -> absl::string_view {
-    if constexpr (requires { request.name_space; }) return request.name_space;
+    if constexpr (kHasNamespace<std::remove_cvref_t<decltype(request)>>) {
+      return NamespaceIn(request);
+    }
     return {};
   });
 }
@@ -58,9 +54,9 @@ template <typename Request, typename Reply, typename Start>
 void GuardedWait(const AccessControl& access, Method method, Request request,
                  CallContext context, ReplyCallback<Reply> done, Start start) {
   absl::Status status =
-      access.Check(method, request.name_space, context.caller);
+      access.Check(method, NamespaceIn(request), context.caller);
   if (!status.ok()) return std::move(done)(std::move(status));
-  RecordCall(context, request.name_space, [&] { return CallIdOf(request); });
+  RecordCall(context, NamespaceIn(request), [&] { return CallIdIn(request); });
   start(std::move(request), std::move(context), std::move(done));
 }
 

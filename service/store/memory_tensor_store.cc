@@ -68,7 +68,7 @@ absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
     RETURN_IF_ERROR(SetReply(Call(in, request, rest), reply));
     return reply;
   };
-  if constexpr (requires { request.call_id; }) {
+  if constexpr (kHasCallId<Request>) {
     return OnceBlocking(in.calls(), request, context, make);
   }
   RETURN_IF_ERROR(context.caller.unless_remembered);

@@ -84,7 +84,7 @@ inline bool MayBeMadeAgain(const absl::Status& status) {
 template <typename Reply>
 CallAnswer AnswerToKeep(const absl::StatusOr<Reply>& reply) {
   if (!reply.ok()) return reply.status();
-  if constexpr (std::is_empty_v<Reply>) {
+  if constexpr (kIsEmptyReply<Reply>) {
     return CallReply();
   } else {
     return CallReply(*reply);
@@ -96,7 +96,7 @@ CallAnswer AnswerToKeep(const absl::StatusOr<Reply>& reply) {
 template <typename Reply>
 absl::StatusOr<Reply> ReplyOf(const CallAnswer& answer) {
   if (!answer.ok()) return answer.status();
-  if constexpr (std::is_empty_v<Reply>) {
+  if constexpr (kIsEmptyReply<Reply>) {
     if (std::holds_alternative<std::monostate>(*answer)) return Reply();
   } else {
     if (const Reply* reply = std::get_if<Reply>(&*answer)) return *reply;
@@ -154,7 +154,8 @@ absl::StatusOr<ReplyTo<Request>> OnceBlocking(CallWindow& calls,
                                               const CallContext& context,
                                               Make make) {
   using Reply = ReplyTo<Request>;
-  if (!request.call_id) {
+  const std::optional<CallId> call_id = CallIdIn(request);
+  if (!call_id) {
     RETURN_IF_ERROR(context.caller.unless_remembered);
     return make();
   }
@@ -164,7 +165,7 @@ absl::StatusOr<ReplyTo<Request>> OnceBlocking(CallWindow& calls,
   // Another thread may run `make`, when it lets this attempt begin, but not
   // after this one has gone on.
   Once<Reply>(
-      calls, {*request.call_id, Fingerprint(request), kAnswerBytes},
+      calls, {*call_id, Fingerprint(request), kAnswerBytes},
       {.caller = context.caller,
        .timeout = context.timeout,
        .cancellation = context.cancellation},

@@ -141,7 +141,7 @@ class NamespaceAdmin {
                                  const CallContext& context) {
     ReplyTo<Request> reply;
     absl::Status status = Ask({request, reply}, context);
-    if constexpr (!std::is_empty_v<ReplyTo<Request>>) {
+    if constexpr (!kIsEmptyReply<ReplyTo<Request>>) {
       if (status.ok()) return reply;
     }
     return status;
