@@ -8,8 +8,19 @@
 #include "client/internal/client_calls.h"
 #include "client/internal/next_page.h"
 #include "client/internal/steady_now.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
+namespace {
+
+template <typename Request>
+Request RequestForPattern(absl::string_view key_pattern) {
+  Request request;
+  request.set_key_pattern(std::string(key_pattern));
+  return request;
+}
+
+}  // namespace
 
 absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
                                                 bool allow_missing) {
@@ -61,32 +72,34 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
 
 absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,
                                      absl::string_view key_pattern) {
-  return Call(SetRuleRequest{.key_pattern = std::string(key_pattern),
-                             .rule = rule})
-      .status();
+  auto request = RequestForPattern<SetRuleRequest>(key_pattern);
+  ToProto(rule, request.mutable_rule());
+  return Call(std::move(request)).status();
 }
 
 absl::Status NamespaceVerbs::UnsetRule(absl::string_view key_pattern) {
-  return Call(UnsetRuleRequest{.key_pattern = std::string(key_pattern)})
-      .status();
+  return Call(RequestForPattern<UnsetRuleRequest>(key_pattern)).status();
 }
 
 absl::Status NamespaceVerbs::SetMultipliers(const Multipliers& multipliers,
                                             absl::string_view key_pattern) {
-  return Call(SetMultipliersRequest{.key_pattern = std::string(key_pattern),
-                                    .multipliers = multipliers})
-      .status();
+  auto request = RequestForPattern<SetMultipliersRequest>(key_pattern);
+  ToProto(multipliers, request.mutable_multipliers());
+  return Call(std::move(request)).status();
 }
 
 absl::Status NamespaceVerbs::UnsetMultipliers(absl::string_view key_pattern) {
-  return Call(UnsetMultipliersRequest{.key_pattern = std::string(key_pattern)})
-      .status();
+  return Call(RequestForPattern<UnsetMultipliersRequest>(key_pattern)).status();
 }
 
 absl::StatusOr<RuleSpec> NamespaceVerbs::SetHyperparameters(
     const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
-  return Call(SetHyperparametersRequest{.key_pattern = std::string(key_pattern),
-                                        .hyperparameters = hyperparameters});
+  auto request = RequestForPattern<SetHyperparametersRequest>(key_pattern);
+  request.mutable_hyperparameters()->insert(hyperparameters.begin(),
+                                            hyperparameters.end());
+  ASSIGN_OR_RETURN(const SetHyperparametersReply reply,
+                   Call(std::move(request)));
+  return FromProto(reply.rule());
 }
 
 }  // namespace tensorkv

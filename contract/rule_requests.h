@@ -3,64 +3,20 @@
 #ifndef TENSORKV_CONTRACT_RULE_REQUESTS_H_
 #define TENSORKV_CONTRACT_RULE_REQUESTS_H_
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
-#include "contract/call_fields.h"
-#include "tensor/rule_spec.h"
+#include "tensorkv/v1/namespace.pb.h"
 
 namespace tensorkv {
 
-struct SetRuleRequest {
-  std::string name_space;
-  std::string key_pattern;
-  RuleSpec rule;
-  std::optional<CallId> call_id;
-  uint64_t namespace_uid = 0;
-};
-
-struct SetRuleReply {};
-
-// Removes the rule of exactly `key_pattern`.
-struct UnsetRuleRequest {
-  std::string name_space;
-  std::string key_pattern;
-  std::optional<CallId> call_id;
-  uint64_t namespace_uid = 0;
-};
-
-struct UnsetRuleReply {};
-
-struct SetMultipliersRequest {
-  std::string name_space;
-  uint64_t namespace_uid = 0;
-  std::string key_pattern;
-  Multipliers multipliers;
-  std::optional<CallId> call_id;
-};
-
-struct SetMultipliersReply {};
-
-// Removes the multipliers of exactly `key_pattern`.
-struct UnsetMultipliersRequest {
-  std::string name_space;
-  uint64_t namespace_uid = 0;
-  std::string key_pattern;
-  std::optional<CallId> call_id;
-};
-
-struct UnsetMultipliersReply {};
-
-struct SetHyperparametersRequest {
-  std::string name_space;
-  std::string key_pattern;
-  Hyperparameters hyperparameters;
-  std::optional<CallId> call_id;
-  uint64_t namespace_uid = 0;
-};
-
-using SetHyperparametersReply = RuleSpec;
+using SetRuleRequest = v1::SetRuleRequest;
+using SetRuleReply = v1::SetRuleResponse;
+using UnsetRuleRequest = v1::UnsetRuleRequest;
+using UnsetRuleReply = v1::UnsetRuleResponse;
+using SetMultipliersRequest = v1::SetMultipliersRequest;
+using SetMultipliersReply = v1::SetMultipliersResponse;
+using UnsetMultipliersRequest = v1::UnsetMultipliersRequest;
+using UnsetMultipliersReply = v1::UnsetMultipliersResponse;
+using SetHyperparametersRequest = v1::SetHyperparametersRequest;
+using SetHyperparametersReply = v1::SetHyperparametersResponse;
 
 }  // namespace tensorkv
 

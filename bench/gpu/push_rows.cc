@@ -31,7 +31,7 @@ class PushedKey {
     std::shared_ptr<PushedKey> key(new PushedKey(backend));
     RETURN_IF_ERROR(key->Stage(bytes));
     SetRuleRequest set_rule;
-    set_rule.rule = RuleSpec{.name = "adam"};
+    set_rule.mutable_rule()->set_name("adam");
     RETURN_IF_ERROR(key->store_.SetRule(set_rule));
     RETURN_IF_ERROR(key->Init());
     return key;

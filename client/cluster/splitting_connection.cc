@@ -434,16 +434,16 @@ absl::StatusOr<bool> SplittingConnection::QueryAllowsSlices(
 
 absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
                                                  const Limit& limit) {
-  if (!NeedsWholeKeys(request.rule.name)) return absl::OkStatus();
+  if (!NeedsWholeKeys(request.rule().name())) return absl::OkStatus();
   // The servers tell any other error.
-  if (request.key_pattern.size() > kMaxPatternBytes) return absl::OkStatus();
+  if (request.key_pattern().size() > kMaxPatternBytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.name_space, limit));
-  const Glob glob(request.key_pattern);
+                   Refresh(request.namespace_(), limit));
+  const Glob glob(request.key_pattern());
   for (const auto& [key, layout] : *layouts) {
-    if (!request.key_pattern.empty() && !glob.Matches(key)) continue;
+    if (!request.key_pattern().empty() && !glob.Matches(key)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("key \"", key, "\": ", request.rule.name,
+        absl::StrCat("key \"", key, "\": ", request.rule().name(),
                      ": expected whole keys, got one in slices"));
   }
   return absl::OkStatus();

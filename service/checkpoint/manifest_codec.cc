@@ -41,16 +41,16 @@ void ReplyToProto(const PushReply& reply, v1::SavedCall* proto) {
   ToProto(reply, proto->mutable_push());
 }
 void ReplyToProto(const DeleteReply& reply, v1::SavedCall* proto) {
-  ToProto(reply, proto->mutable_delete_());
+  *proto->mutable_delete_() = reply;
 }
-void ReplyToProto(const RuleSpec& rule, v1::SavedCall* proto) {
-  ToProto(rule, proto->mutable_rule());
+void ReplyToProto(const SetHyperparametersReply& reply, v1::SavedCall* proto) {
+  *proto->mutable_rule() = reply.rule();
 }
 void ReplyToProto(const CreateNamespaceReply& reply, v1::SavedCall* proto) {
-  ToProto(reply, proto->mutable_create_namespace());
+  *proto->mutable_create_namespace() = reply;
 }
 void ReplyToProto(const JoinReply& reply, v1::SavedCall* proto) {
-  ToProto(reply, proto->mutable_join());
+  *proto->mutable_join() = reply;
 }
 
 absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
@@ -62,10 +62,10 @@ absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
   return status;
 }
 
-template <typename Reply>
-absl::Status ReadReply(absl::StatusOr<Reply> reply, CallAnswer& answer) {
-  if (reply.ok()) answer = CallReply(*std::move(reply));
-  return reply.status();
+SetHyperparametersReply ReplyWith(const v1::Rule& rule) {
+  SetHyperparametersReply reply;
+  *reply.mutable_rule() = rule;
+  return reply;
 }
 
 // Errors: DataLoss. The outer status tells of those.
@@ -85,14 +85,17 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
       answer = CallReply(FromProto(proto.push()));
       return absl::OkStatus();
     case v1::SavedCall::kDelete:
-      return ReadReply(FromProto(proto.delete_()), answer);
+      answer = CallReply(proto.delete_());
+      return absl::OkStatus();
     case v1::SavedCall::kRule:
-      answer = CallReply(FromProto(proto.rule()));
+      answer = CallReply(ReplyWith(proto.rule()));
       return absl::OkStatus();
     case v1::SavedCall::kCreateNamespace:
-      return ReadReply(FromProto(proto.create_namespace()), answer);
+      answer = CallReply(proto.create_namespace());
+      return absl::OkStatus();
     case v1::SavedCall::kJoin:
-      return ReadReply(FromProto(proto.join()), answer);
+      answer = CallReply(proto.join());
+      return absl::OkStatus();
     case v1::SavedCall::ANSWER_NOT_SET:
       break;
   }

@@ -18,8 +18,8 @@ namespace tensorkv {
 // a checkpoint can write them out. Nothing stands for the answer to a call that
 // has none.
 using CallReply =
-    std::variant<std::monostate, InitReply, PushReply, DeleteReply, RuleSpec,
-                 CreateNamespaceReply, JoinReply>;
+    std::variant<std::monostate, InitReply, PushReply, DeleteReply,
+                 SetHyperparametersReply, CreateNamespaceReply, JoinReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
 // CallIdentity says which call it is, and what tells it from another one by the

@@ -13,8 +13,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 namespace tensorkv {
 namespace {
@@ -40,8 +41,6 @@ class Hasher {
   }
 
   void Add(const std::string& text) { AddBytes(text.data(), text.size()); }
-
-  void Add(absl::Duration duration) { Add(absl::ToInt64Nanoseconds(duration)); }
 
   template <typename T>
   void Add(const std::optional<T>& value) {
@@ -81,20 +80,6 @@ class Hasher {
     AddAll(packing.kind, packing.element_dtype, packing.bits,
            packing.is_natural, packing.scale, packing.block_size, packing.count,
            packing.seed, encoding.shape().dimensions());
-  }
-
-  void Add(const Hyperparameters& hyperparameters) {
-    Add(hyperparameters.size());
-    for (const auto& [name, value] : hyperparameters) AddAll(name, value);
-  }
-
-  void Add(const Multipliers& multipliers) {
-    AddAll(multipliers.learning_rate, multipliers.weight_decay);
-  }
-
-  void Add(const RuleSpec& rule) {
-    AddAll(rule.name, rule.hyperparameters, rule.keep_master, rule.expression,
-           rule.schedule.name, rule.schedule.arguments, rule.schedule.steps);
   }
 
   void Add(const InitEntry& entry) { AddAll(entry.key, entry.tensor); }
@@ -161,57 +146,17 @@ uint64_t Fingerprint(const SetStateRequest& request) {
   return DigestOf('s', request.entries);
 }
 
-uint64_t Fingerprint(const DeleteRequest& request) {
-  return DigestOf('d', request.allow_missing, request.keys);
-}
-
-uint64_t Fingerprint(const JoinRequest& request) {
-  return DigestOf('j', request.worker_name, request.replaces_epoch,
-                  request.lease, request.rank);
-}
-
-uint64_t Fingerprint(const LeaveRequest& request) {
-  return DigestOf('e', request.worker, request.lost, request.step);
-}
-
-uint64_t Fingerprint(const BarrierRequest& request) {
-  return DigestOf('b', request.worker, request.barrier);
-}
-
-uint64_t Fingerprint(const SetRuleRequest& request) {
-  return DigestOf('r', request.key_pattern, request.rule);
-}
-
-uint64_t Fingerprint(const UnsetRuleRequest& request) {
-  return DigestOf('u', request.key_pattern);
-}
-
-uint64_t Fingerprint(const SetMultipliersRequest& request) {
-  return DigestOf('m', request.key_pattern, request.multipliers);
-}
-
-uint64_t Fingerprint(const UnsetMultipliersRequest& request) {
-  return DigestOf('o', request.key_pattern);
-}
-
-uint64_t Fingerprint(const SetHyperparametersRequest& request) {
-  return DigestOf('h', request.key_pattern, request.hyperparameters);
-}
-
-uint64_t Fingerprint(const DeleteNamespaceRequest& request) {
-  return DigestOf('x', request.name_space);
-}
-
-uint64_t Fingerprint(const CreateNamespaceRequest& request) {
-  const NamespaceConfig& config = request.config;
-  const GradientGuard& guard = config.gradient_guard;
-  return DigestOf('n', request.name_space, request.on_existing, config.mode,
-                  config.num_workers, config.rule, config.budget_bytes,
-                  config.max_open_rounds, config.max_workers, config.staleness,
-                  config.on_worker_loss, config.rescale_partial_rounds,
-                  config.quorum, config.quorum_grace, guard.on_non_finite,
-                  guard.max_norm, guard.on_large_norm, guard.max_call_norm,
-                  config.aggregation, config.trim_fraction, config.mirrored);
+uint64_t FingerprintOfMessage(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  const std::string type = message.GetTypeName();
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(),
+                              XXH3_64bits(type.data(), type.size()));
 }
 
 }  // namespace tensorkv

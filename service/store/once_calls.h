@@ -159,8 +159,10 @@ absl::StatusOr<ReplyTo<Request>> OnceBlocking(CallWindow& calls,
     RETURN_IF_ERROR(context.caller.unless_remembered);
     return make();
   }
-  // Memory for a reply that is a rule; other replies need no more than any has.
-  constexpr uint64_t kAnswerBytes = std::is_same_v<Reply, RuleSpec> ? 1024 : 0;
+  // Memory for a reply that has a rule; other replies need no more than any
+  // has.
+  constexpr uint64_t kAnswerBytes =
+      std::is_same_v<Reply, SetHyperparametersReply> ? 1536 : 0;
   const Answer<absl::StatusOr<Reply>> answer;
   // Another thread may run `make`, when it lets this attempt begin, but not
   // after this one has gone on.

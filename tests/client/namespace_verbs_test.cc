@@ -83,12 +83,12 @@ TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {
   ASSERT_OK(client.SetRule({.name = "sgd"}, "*.bias"));
   ASSERT_OK(client.SetHyperparameters({{"momentum", 0.5}}, "*.bias"));
 
-  EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
-  EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<SetRuleRequest>().rule.name, "sgd");
-  EXPECT_EQ(
-      script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
-      0.5);
+  EXPECT_EQ(script_.last<SetRuleRequest>().namespace_(), "n");
+  EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern(), "*.bias");
+  EXPECT_EQ(script_.last<SetRuleRequest>().rule().name(), "sgd");
+  EXPECT_EQ(script_.last<SetHyperparametersRequest>().hyperparameters().at(
+                "momentum"),
+            0.5);
 }
 
 TEST_F(NamespaceVerbsTest, MultipliersAreApartFromRules) {
@@ -98,11 +98,12 @@ TEST_F(NamespaceVerbsTest, MultipliersAreApartFromRules) {
   ASSERT_OK(client.UnsetMultipliers("*.bias"));
   ASSERT_OK(client.UnsetRule("*.weight"));
 
-  EXPECT_EQ(script_.last<SetMultipliersRequest>().name_space, "n");
-  EXPECT_EQ(script_.last<SetMultipliersRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<SetMultipliersRequest>().multipliers.learning_rate, 2);
-  EXPECT_EQ(script_.last<UnsetMultipliersRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<UnsetRuleRequest>().key_pattern, "*.weight");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().namespace_(), "n");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().key_pattern(), "*.bias");
+  EXPECT_EQ(script_.last<SetMultipliersRequest>().multipliers().learning_rate(),
+            2);
+  EXPECT_EQ(script_.last<UnsetMultipliersRequest>().key_pattern(), "*.bias");
+  EXPECT_EQ(script_.last<UnsetRuleRequest>().key_pattern(), "*.weight");
 }
 
 }  // namespace

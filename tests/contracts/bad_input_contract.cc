@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/contracts/store_contract.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -166,11 +167,20 @@ TEST_P(BadInputContractTest, HyperparametersOutOfRange) {
   for (const BadHyperparameter& bad : cases) {
     const RuleSpec rule = {.name = bad.rule,
                            .hyperparameters = {{bad.name, bad.value}}};
-    EXPECT_THAT(connection().Call(SetRuleRequest{.rule = rule}, {}),
+    EXPECT_THAT(connection().Call(SetRuleOf(rule), {}),
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.name)))
         << bad.rule << " " << bad.name << " " << bad.value;
   }
   EXPECT_EQ(store_.Describe()->config.rule.name, "assign");
+}
+
+TEST_P(BadInputContractTest, RulesAndMultipliersAreNotMissing) {
+  EXPECT_THAT(
+      connection().Call(SetRuleRequest(), {}),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("rule: missing")));
+  EXPECT_THAT(connection().Call(SetMultipliersRequest(), {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("multipliers: missing")));
 }
 
 TEST_P(BadInputContractTest, BadKeyPatterns) {

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "tests/testing/rule_requests.h"
 
 namespace tensorkv::testing {
 
@@ -284,37 +286,27 @@ absl::Status Caller::Drop() const {
 
 absl::Status Caller::SetRule(absl::string_view rule,
                              const std::string& key_pattern) const {
-  ASSIGN_OR_RETURN(RuleSpec spec, ParseRuleSpec(rule));
-  return connection_
-      ->Call(SetRuleRequest{.name_space = name_space_,
-                            .key_pattern = key_pattern,
-                            .rule = std::move(spec)},
-             options_)
+  ASSIGN_OR_RETURN(const RuleSpec spec, ParseRuleSpec(rule));
+  return connection_->Call(SetRuleOf(spec, key_pattern, name_space_), options_)
       .status();
 }
 
 absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
   return connection_
-      ->Call(UnsetRuleRequest{.name_space = name_space_,
-                              .key_pattern = key_pattern},
-             options_)
+      ->Call(OfPattern<UnsetRuleRequest>(key_pattern, name_space_), options_)
       .status();
 }
 
 absl::Status Caller::SetMultipliers(const Multipliers& multipliers,
                                     const std::string& key_pattern) const {
   return connection_
-      ->Call(SetMultipliersRequest{.name_space = name_space_,
-                                   .key_pattern = key_pattern,
-                                   .multipliers = multipliers},
-             options_)
+      ->Call(SetMultipliersOf(multipliers, key_pattern, name_space_), options_)
       .status();
 }
 
 absl::Status Caller::UnsetMultipliers(const std::string& key_pattern) const {
   return connection_
-      ->Call(UnsetMultipliersRequest{.name_space = name_space_,
-                                     .key_pattern = key_pattern},
+      ->Call(OfPattern<UnsetMultipliersRequest>(key_pattern, name_space_),
              options_)
       .status();
 }
@@ -322,11 +314,12 @@ absl::Status Caller::UnsetMultipliers(const std::string& key_pattern) const {
 absl::StatusOr<RuleSpec> Caller::SetHyperparameters(
     const Hyperparameters& hyperparameters,
     const std::string& key_pattern) const {
-  return connection_->Call(
-      SetHyperparametersRequest{.name_space = name_space_,
-                                .key_pattern = key_pattern,
-                                .hyperparameters = hyperparameters},
-      options_);
+  ASSIGN_OR_RETURN(
+      const SetHyperparametersReply reply,
+      connection_->Call(
+          SetHyperparametersOf(hyperparameters, key_pattern, name_space_),
+          options_));
+  return FromProto(reply.rule());
 }
 
 PushRequest Caller::MakePush(std::vector<PushEntry> entries, Step step) const {

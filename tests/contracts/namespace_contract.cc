@@ -6,6 +6,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -185,8 +186,8 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
                 ->uid,
             uid);
   const auto call = [&](auto request, uint64_t of) {
-    request.name_space = "n";
-    request.namespace_uid = of;
+    SetNamespace("n", request);
+    SetNamespaceUid(of, request);
     return connection().Call(request, {}).status();
   };
   const InitRequest init = {.on_existing = OnExisting::kKeep,
@@ -213,10 +214,9 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   expect_refused(ListRequest());
   expect_refused(StatRequest{.keys = {"w"}});
   expect_refused(DescribeNamespaceRequest());
-  expect_refused(SetRuleRequest{.rule = {.name = "sgd"}});
-  expect_refused(UnsetRuleRequest{.key_pattern = "w"});
-  expect_refused(
-      SetHyperparametersRequest{.hyperparameters = {{"learning_rate", 1}}});
+  expect_refused(SetRuleOf("sgd"));
+  expect_refused(OfPattern<UnsetRuleRequest>("w"));
+  expect_refused(SetHyperparametersOf({{"learning_rate", 1}}));
   expect_refused(JoinRequest{.worker_name = "a", .lease = absl::Minutes(1)});
   expect_refused(KeepAliveRequest{.worker = {.epoch = 1}});
   expect_refused(LeaveRequest{.worker = {.epoch = 1}});

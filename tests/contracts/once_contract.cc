@@ -8,6 +8,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -79,23 +80,18 @@ class NamedCalls {
   }
 
   absl::Status SetRule(uint64_t sequence, const std::string& rule) {
-    return connection_
-        .Call(SetRuleRequest{.name_space = name_space_,
-                             .rule = ParseRuleSpec(rule).value(),
-                             .call_id = IdOf(sequence)},
-              {})
-        .status();
+    SetRuleRequest request = SetRuleOf(rule, "", name_space_);
+    SetCallId(IdOf(sequence), request);
+    return connection_.Call(request, {}).status();
   }
 
   absl::StatusOr<double> SetLearningRate(uint64_t sequence, double rate) {
-    ASSIGN_OR_RETURN(RuleSpec rule,
-                     connection_.Call(
-                         SetHyperparametersRequest{
-                             .name_space = name_space_,
-                             .hyperparameters = {{"learning_rate", rate}},
-                             .call_id = IdOf(sequence)},
-                         {}));
-    return rule.hyperparameters["learning_rate"];
+    SetHyperparametersRequest request =
+        SetHyperparametersOf({{"learning_rate", rate}}, "", name_space_);
+    SetCallId(IdOf(sequence), request);
+    ASSIGN_OR_RETURN(const SetHyperparametersReply reply,
+                     connection_.Call(request, {}));
+    return reply.rule().hyperparameters().at("learning_rate");
   }
 
   absl::Status DeleteNamespace(uint64_t sequence, const std::string& name) {

@@ -7,6 +7,7 @@
 #include "contract/reason.h"
 #include "tests/swarm/random.h"
 #include "tests/swarm/world.h"
+#include "tests/testing/rule_requests.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -23,28 +24,29 @@ struct Ruling {
   absl::Status Make(MemoryTensorStore& store) const {
     switch (verb) {
       case Verb::kSetRule:
-        return store.SetRule({.name_space = name,
-                              .key_pattern = pattern,
-                              .rule = rule,
-                              .call_id = id});
+        return store.SetRule(Named(testing::SetRuleOf(rule, pattern, name)));
       case Verb::kUnsetRule:
         return store.UnsetRule(
-            {.name_space = name, .key_pattern = pattern, .call_id = id});
+            Named(testing::OfPattern<UnsetRuleRequest>(pattern, name)));
       case Verb::kSetMultipliers:
-        return store.SetMultipliers({.name_space = name,
-                                     .key_pattern = pattern,
-                                     .multipliers = {.weight_decay = 2},
-                                     .call_id = id});
+        return store.SetMultipliers(Named(
+            testing::SetMultipliersOf({.weight_decay = 2}, pattern, name)));
       case Verb::kUnsetMultipliers:
         return store.UnsetMultipliers(
-            {.name_space = name, .key_pattern = pattern, .call_id = id});
+            Named(testing::OfPattern<UnsetMultipliersRequest>(pattern, name)));
       default:
         return store
-            .SetHyperparameters({.name_space = name,
-                                 .hyperparameters = rule.hyperparameters,
-                                 .call_id = id})
+            .SetHyperparameters(Named(testing::SetHyperparametersOf(
+                rule.hyperparameters, /*key_pattern=*/"", name)))
             .status();
     }
+  }
+
+  // Returns the request under the call's id, if it has one.
+  template <typename Request>
+  Request Named(Request request) const {
+    if (id) SetCallId(*id, request);
+    return request;
   }
 
   bool binds() const {

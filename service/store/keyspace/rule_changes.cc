@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "contract/slices.h"
 #include "service/store/keyspace/ongoing_snapshot.h"
@@ -352,40 +353,42 @@ absl::StatusOr<LongLock::Holder> LockRules(NamespaceState& state,
 
 absl::Status Unset(NamespaceState& state, const UnsetRuleRequest& request,
                    const CallContext& context) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  if (request.key_pattern.empty()) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern()));
+  if (request.key_pattern().empty()) {
     return absl::InvalidArgumentError(
         "key_pattern: expected one, got none: the default rule can be changed, "
         "not removed");
   }
   ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
-  if (state.Bindings()->Get(request.key_pattern) == nullptr) {
-    return NoRuleOf(request.key_pattern);
+  if (state.Bindings()->Get(request.key_pattern()) == nullptr) {
+    return NoRuleOf(request.key_pattern());
   }
-  return RuleChange(state, context, request.key_pattern, nullptr).Run();
+  return RuleChange(state, context, request.key_pattern(), nullptr).Run();
 }
 
 absl::Status Unset(NamespaceState& state,
                    const UnsetMultipliersRequest& request,
                    const CallContext& context) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern()));
   ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
-  if (!state.Bindings()->multipliers.Get(request.key_pattern)) {
-    return NothingBoundTo(request.key_pattern, "no multipliers are");
+  if (!state.Bindings()->multipliers.Get(request.key_pattern())) {
+    return NothingBoundTo(request.key_pattern(), "no multipliers are");
   }
-  return ChangeMultipliers(state, context, request.key_pattern, nullptr);
+  return ChangeMultipliers(state, context, request.key_pattern(), nullptr);
 }
 
 // Changes the rule of a pattern, and returns it.
 absl::StatusOr<RuleSpec> Change(NamespaceState& state,
                                 const SetHyperparametersRequest& request,
                                 const CallContext& context) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  const Hyperparameters hyperparameters(request.hyperparameters().begin(),
+                                        request.hyperparameters().end());
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern()));
   ASSIGN_OR_RETURN(const LongLock::Holder lock, LockRules(state, context));
-  const SharedRule present = state.Bindings()->Get(request.key_pattern);
-  if (present == nullptr) return NoRuleOf(request.key_pattern);
-  ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(RuleChange(state, context, request.key_pattern,
+  const SharedRule present = state.Bindings()->Get(request.key_pattern());
+  if (present == nullptr) return NoRuleOf(request.key_pattern());
+  ASSIGN_OR_RETURN(UpdateRule rule, present->With(hyperparameters));
+  RETURN_IF_ERROR(RuleChange(state, context, request.key_pattern(),
                              MakeRefCounted<BoundRule>(rule))
                       .Run());
   return rule.spec();
@@ -421,10 +424,11 @@ absl::Status BindMultipliers(NamespaceState& state,
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request,
                                 const CallContext& context) {
-  RETURN_IF_ERROR(
-      BindRule(*state_, request.key_pattern, request.rule, context));
+  if (!request.has_rule()) return absl::InvalidArgumentError("rule: missing");
+  RETURN_IF_ERROR(BindRule(*state_, request.key_pattern(),
+                           FromProto(request.rule()), context));
   state_->Report(StoreEvent::kRuleChanged,
-                 TextOf(request.key_pattern, request.rule.name));
+                 TextOf(request.key_pattern(), request.rule().name()));
   return absl::OkStatus();
 }
 
@@ -432,16 +436,20 @@ absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request,
                                   const CallContext& context) {
   RETURN_IF_ERROR(Unset(*state_, request, context));
   state_->Report(StoreEvent::kRuleChanged,
-                 absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+                 absl::StrCat("no rule for ", Quoted(request.key_pattern())));
   return absl::OkStatus();
 }
 
 absl::Status Namespace::SetMultipliers(const SetMultipliersRequest& request,
                                        const CallContext& context) {
-  RETURN_IF_ERROR(BindMultipliers(*state_, request.key_pattern,
-                                  request.multipliers, context));
-  state_->Report(StoreEvent::kRuleChanged,
-                 absl::StrCat("multipliers for ", Quoted(request.key_pattern)));
+  if (!request.has_multipliers()) {
+    return absl::InvalidArgumentError("multipliers: missing");
+  }
+  RETURN_IF_ERROR(BindMultipliers(*state_, request.key_pattern(),
+                                  FromProto(request.multipliers()), context));
+  state_->Report(
+      StoreEvent::kRuleChanged,
+      absl::StrCat("multipliers for ", Quoted(request.key_pattern())));
   return absl::OkStatus();
 }
 
@@ -450,16 +458,18 @@ absl::Status Namespace::UnsetMultipliers(const UnsetMultipliersRequest& request,
   RETURN_IF_ERROR(Unset(*state_, request, context));
   state_->Report(
       StoreEvent::kRuleChanged,
-      absl::StrCat("no multipliers for ", Quoted(request.key_pattern)));
+      absl::StrCat("no multipliers for ", Quoted(request.key_pattern())));
   return absl::OkStatus();
 }
 
-absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
+absl::StatusOr<SetHyperparametersReply> Namespace::SetHyperparameters(
     const SetHyperparametersRequest& request, const CallContext& context) {
-  ASSIGN_OR_RETURN(RuleSpec rule, Change(*state_, request, context));
+  ASSIGN_OR_RETURN(const RuleSpec rule, Change(*state_, request, context));
   state_->Report(StoreEvent::kRuleChanged,
-                 TextOf(request.key_pattern, rule.name));
-  return rule;
+                 TextOf(request.key_pattern(), rule.name));
+  SetHyperparametersReply reply;
+  ToProto(rule, reply.mutable_rule());
+  return reply;
 }
 
 absl::Status CheckRule(absl::string_view key, DType dtype,

@@ -39,8 +39,8 @@ TEST_F(ClientCallsTest, MutatingCallsAreNumbered) {
   EXPECT_EQ(script_.last<InitRequest>().call_id->sequence, 1u);
   EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 2u);
   EXPECT_EQ(script_.last<DeleteRequest>().call_id->sequence, 3u);
-  EXPECT_EQ(script_.last<SetRuleRequest>().call_id->sequence, 4u);
-  EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id->sequence, 5u);
+  EXPECT_EQ(script_.last<SetRuleRequest>().call_id().sequence(), 4u);
+  EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id().sequence(), 5u);
   EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);
   EXPECT_EQ(script_.last<DeleteNamespaceRequest>().call_id->sequence, 7u);
 }
@@ -52,10 +52,10 @@ TEST_F(ClientCallsTest, CallsTellThatTheirFormerOnesAreAnswered) {
   ASSERT_OK(client.Init("w", Full({2}, 1)));
   EXPECT_EQ(script_.last<InitRequest>().call_id->answered_below, 1u);
   EXPECT_FALSE(client.SetRule({.name = "sgd"}).ok());
-  EXPECT_EQ(script_.last<SetRuleRequest>().call_id->answered_below, 2u);
+  EXPECT_EQ(script_.last<SetRuleRequest>().call_id().answered_below(), 2u);
   ASSERT_OK(client.SetHyperparameters({}));
-  EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id->answered_below,
-            3u);
+  EXPECT_EQ(
+      script_.last<SetHyperparametersRequest>().call_id().answered_below(), 3u);
 }
 
 TEST_F(ClientCallsTest, ReplyOfAnotherSizeIsInternal) {

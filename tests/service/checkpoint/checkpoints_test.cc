@@ -23,6 +23,7 @@
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/odd_names.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -165,14 +166,11 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
       {.name_space = "n",
        .config = {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
        .update_mask = {"budget_bytes", "gradient_guard.max_norm"}}));
-  SetRuleRequest rule = {.name_space = "n", .key_pattern = "*.b"};
-  rule.rule = *ParseRuleSpec("sgd(learning_rate=0.5)");
-  ASSERT_OK(before.store().SetRule(rule));
-  rule.key_pattern = "a.*";
-  rule.rule = *ParseRuleSpec("adam");
-  ASSERT_OK(before.store().SetRule(rule));
+  ASSERT_OK(before.store().SetRule(
+      testing::SetRuleOf("sgd(learning_rate=0.5)", "*.b", "n")));
+  ASSERT_OK(before.store().SetRule(testing::SetRuleOf("adam", "a.*", "n")));
   ASSERT_OK(before.store().SetMultipliers(
-      {.name_space = "n", .key_pattern = "*.b", .multipliers = {2, 0}}));
+      testing::SetMultipliersOf({2, 0}, "*.b", "n")));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
   const NamespaceStatus was = *before.store().DescribeNamespace({"n"});

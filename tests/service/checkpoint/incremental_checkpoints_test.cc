@@ -13,6 +13,7 @@
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -259,7 +260,6 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     const std::string key = SomeKey();
     InitRequest init = {.name_space = name_space,
                         .on_existing = OnExisting::kReplace};
-    SetRuleRequest rule = {.name_space = name_space, .key_pattern = "k1*"};
     // Each may be refused: there may be no such key, or not of that form.
     switch (Below(16)) {
       case 0:
@@ -268,8 +268,10 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
             .IgnoreError();
         return;
       case 1:
-        rule.rule = *ParseRuleSpec(Below(2) == 0 ? "adam" : "accumulate");
-        saved_->store().SetRule(rule).IgnoreError();
+        saved_->store()
+            .SetRule(testing::SetRuleOf(Below(2) == 0 ? "adam" : "accumulate",
+                                        "k1*", name_space))
+            .IgnoreError();
         return;
       case 2:
         saved_->store()

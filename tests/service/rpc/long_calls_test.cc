@@ -123,7 +123,8 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
     ON_CALL(namespaces, UnsetMultipliers)
         .WillByDefault(waits(absl::OkStatus()));
     ON_CALL(namespaces, SetHyperparameters)
-        .WillByDefault(waits(absl::StatusOr<RuleSpec>(RuleSpec())));
+        .WillByDefault(waits(absl::StatusOr<SetHyperparametersReply>(
+            SetHyperparametersReply())));
     ON_CALL(service_.store, Stat)
         .WillByDefault([this](const StatRequest& request,
                               const CallContext&) -> absl::StatusOr<StatReply> {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
@@ -69,42 +70,42 @@ TEST(CallFingerprintTest, EveryFieldOfASetStateCounts) {
   }
 }
 
-TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
-  std::vector<CreateNamespaceRequest> others(20);
-  others[0].name_space = "n";
-  others[1].on_existing = OnExisting::kKeep;
-  others[2].config.mode = Mode::kSync;
-  others[3].config.num_workers = 1;
-  others[4].config.max_workers = 1;
-  others[5].config.rule.name = "sgd";
-  others[6].config.budget_bytes = 1;
-  others[7].config.max_open_rounds = 1;
-  others[8].config.staleness = 1;
-  others[9].config.on_worker_loss = OnWorkerLoss::kContinue;
-  others[10].config.rescale_partial_rounds = true;
-  others[11].config.quorum = 1;
-  others[12].config.quorum_grace = absl::Milliseconds(1);
-  others[13].config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
-  others[14].config.gradient_guard.max_norm = 1;
-  others[15].config.gradient_guard.on_large_norm = OnLargeNorm::kRefuse;
-  others[16].config.gradient_guard.max_call_norm = 1;
-  others[17].config.aggregation = Aggregation::kMedian;
-  others[18].config.trim_fraction = 0.25;
-  others[19].config.mirrored = true;
+TEST(CallFingerprintTest, CallIdAndUidOfAMessageDoNotCount) {
+  SetRuleRequest named = testing::SetRuleOf("sgd", "*", "n");
+  SetCallId({"c", 1}, named);
+  SetNamespaceUid(7, named);
 
-  for (const CreateNamespaceRequest& other : others) {
-    EXPECT_NE(Fingerprint(other), Fingerprint(CreateNamespaceRequest()));
+  EXPECT_EQ(Fingerprint(named),
+            Fingerprint(testing::SetRuleOf("sgd", "*", "n")));
+}
+
+TEST(CallFingerprintTest, EveryOtherFieldOfAMessageCounts) {
+  for (const SetRuleRequest& other :
+       {testing::SetRuleOf("sgd", "*", "m"),
+        testing::SetRuleOf("sgd", "k", "n"),
+        testing::SetRuleOf("adam", "*", "n"),
+        testing::SetRuleOf("sgd(momentum=0.5)", "*", "n")}) {
+    EXPECT_NE(Fingerprint(other),
+              Fingerprint(testing::SetRuleOf("sgd", "*", "n")));
   }
 }
 
 TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
-  EXPECT_NE(Fingerprint(DeleteRequest{.keys = {"ab", "c"}}),
-            Fingerprint(DeleteRequest{.keys = {"a", "bc"}}));
+  DeleteRequest one;
+  one.add_keys("ab");
+  one.add_keys("c");
+  DeleteRequest other;
+  other.add_keys("a");
+  other.add_keys("bc");
+
+  EXPECT_NE(Fingerprint(one), Fingerprint(other));
 }
 
 TEST(CallFingerprintTest, VerbsDiffer) {
   EXPECT_NE(Fingerprint(APush()), Fingerprint(PushPullRequest{APush()}));
   EXPECT_NE(Fingerprint(InitRequest()), Fingerprint(SetStateRequest()));
+  EXPECT_NE(Fingerprint(UnsetRuleRequest()),
+            Fingerprint(UnsetMultipliersRequest()));
 }
 
 TEST(CallFingerprintTest, ElementsBeyondTheFirst64BytesDoNotCount) {
@@ -116,13 +117,21 @@ TEST(CallFingerprintTest, ElementsBeyondTheFirst64BytesDoNotCount) {
   EXPECT_EQ(Fingerprint(one), Fingerprint(other));
 }
 
-TEST(CallFingerprintTest, HyperparametersCount) {
-  SetHyperparametersRequest request = {
-      .hyperparameters = {{"learning_rate", 0.5}}};
-  const uint64_t fingerprint = Fingerprint(request);
-  request.hyperparameters["learning_rate"] = 0.25;
+// Where a map begins its order is another in each of its copies.
+TEST(CallFingerprintTest, HyperparametersCountInAnyOrder) {
+  const Hyperparameters some = {
+      {"beta1", 0.5}, {"beta2", 0.25}, {"epsilon", 1}, {"learning_rate", 2}};
+  Hyperparameters others = some;
+  others["learning_rate"] = 0.25;
+  SetHyperparametersRequest backwards;
+  for (auto each = some.rbegin(); each != some.rend(); ++each) {
+    (*backwards.mutable_hyperparameters())[each->first] = each->second;
+  }
 
-  EXPECT_NE(Fingerprint(request), fingerprint);
+  const uint64_t fingerprint = Fingerprint(testing::SetHyperparametersOf(some));
+
+  EXPECT_EQ(Fingerprint(backwards), fingerprint);
+  EXPECT_NE(Fingerprint(testing::SetHyperparametersOf(others)), fingerprint);
 }
 
 }  // namespace

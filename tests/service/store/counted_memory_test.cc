@@ -13,6 +13,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -48,14 +49,12 @@ TEST_F(CountedMemoryTest, PushReservesRoomForANewValue) {
 
 TEST_F(CountedMemoryTest, NamespaceGoesOnWhileStatesAreAllocated) {
   ASSERT_OK(Init("w", 1));
-  SetRuleRequest request;
-  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
   backend_.WhenAllocating([this] {
     EXPECT_OK(Push(PushOf("w", 2)));
     EXPECT_OK(Init("new", 1));
   });
 
-  ASSERT_OK(store_.SetRule(request));
+  ASSERT_OK(store_.SetRule(testing::SetRuleOf("adam")));
 
   EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
   // The key that came meanwhile has the rule too.
@@ -71,10 +70,8 @@ TEST_F(CountedMemoryTest, RuleWithoutRoomForItsStateChangesNothing) {
   init.entries.push_back({"small", Filled(1)});
   init.entries.push_back({"w", Filled(1, {100000})});
   ASSERT_OK(InitNow(store_, std::move(init)));
-  SetRuleRequest request;
-  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
 
-  EXPECT_THAT(store_.SetRule(request),
+  EXPECT_THAT(store_.SetRule(testing::SetRuleOf("adam")),
               StatusIs(absl::StatusCode::kResourceExhausted));
 
   const NamespaceStatus status = *store_.DescribeNamespace({});

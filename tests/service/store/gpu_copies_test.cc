@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/rule_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -99,14 +100,12 @@ class GpuCopiesTest : public testing::GpuStoreTest {
 
 // The kernel reads the contributions where they were received.
 TEST_F(GpuCopiesTest, PushOfManySmallKeysIsATableAndAKernel) {
-  ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   for (const int64_t size : {64, 1024}) {
     const std::string name_space = absl::StrCat("n", size);
     ASSERT_OK(store_->CreateNamespace({.name_space = name_space}));
-    ASSERT_OK(store_->SetRule({.name_space = name_space,
-                               .key_pattern = "*",
-                               .rule = RuleSpec{"accumulate", {}}}));
+    ASSERT_OK(
+        store_->SetRule(testing::SetRuleOf("accumulate", "*", name_space)));
     InitKeys(kNumKeys, size, name_space);
     CountPush(StagedPush(kNumKeys, size, name_space));  // makes room for tables
 
@@ -146,8 +145,7 @@ TEST_F(GpuCopiesTest, ContributionThatIsReadInPlaceTakesNothingOfTheDevice) {
 
 // Its table travels with the kernel.
 TEST_F(GpuCopiesTest, PushOfOneLargeKeyIsOneTransferAndOneKernel) {
-  ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 1 << 19);
 
   const Counts push = CountPush(StagedPush(1, 1 << 19));
@@ -161,8 +159,7 @@ TEST_F(GpuCopiesTest, PushOfOneLargeKeyIsOneTransferAndOneKernel) {
 // The update is with the device before the bytes are there, and Push returns:
 // no thread of the caller's or of the store's waits.
 TEST_F(GpuCopiesTest, PushIsStartedBeforeItsBytesHaveArrived) {
-  ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 100'000);
   PushRequest request = StagedPush(1, 100'000);
   for (float& element : request.entries[0].tensor.mutable_elements<float>()) {
@@ -200,8 +197,7 @@ TEST_F(GpuCopiesTest, AssignedTensorIsPublishedWhenItHasArrived) {
 
 TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
   InitKeys(1, 100'000);
-  ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   for (const bool is_started : {false, true}) {
     PushRequest request = StagedPush(1, 100'000);
     if (is_started) {
@@ -226,8 +222,7 @@ TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
 
 // What is in page-locked memory takes no thread of the pool on its way.
 TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
-  ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 1 << 19);
   PushRequest request = StagedPush(1, 1 << 19);
   gpu_.Hold(StreamUse::kToDevice);
@@ -270,8 +265,7 @@ TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
 
 TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
   constexpr int kFewKeys = 1000;
-  ASSERT_OK(
-      store_->SetRule({.key_pattern = "*", .rule = RuleSpec{"average", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("average", "*")));
   InitKeys(kFewKeys, 64);
   PushRequest request = StagedPush(kFewKeys, 64);
   for (PushEntry& entry : StagedPush(kFewKeys, 64).entries) {
@@ -288,8 +282,7 @@ TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
 
 // What follows an update that runs is copied meanwhile.
 TEST_F(GpuCopiesTest, PushToABusyKeyIsCopiedAtOnce) {
-  ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 1 << 17);
   const auto push_of = [this](float value) {
     PushRequest request = StagedPush(1, 1 << 17);
@@ -318,8 +311,7 @@ TEST_F(GpuCopiesTest, PushToABusyKeyIsCopiedAtOnce) {
 // The update waits until the checkpoint has its copy of the key's states.
 TEST_F(GpuCopiesTest, PushToAKeyThatACheckpointCopiesBringsItsElements) {
   ASSERT_OK(store_->SetRule(
-      {.key_pattern = "*",
-       .rule = RuleSpec{"nag", {{"learning_rate", 1}, {"momentum", 0}}}}));
+      testing::SetRuleOf("nag(learning_rate=1, momentum=0)", "*")));
   InitKeys(2, 100'000);
   const auto push = [this](int num_keys) {
     PushRequest request = StagedPush(num_keys, 100'000);
@@ -347,8 +339,7 @@ TEST_F(GpuCopiesTest, PushToAKeyThatACheckpointCopiesBringsItsElements) {
 // The second update needs a thread that waits for the device. The one that ends
 // the first is the device's own.
 TEST_F(GpuCopiesTest, StoreEndsBehindUpdatesThatWaitForOthers) {
-  ASSERT_OK(
-      store_->SetRule({.key_pattern = "*", .rule = RuleSpec{"average", {}}}));
+  ASSERT_OK(store_->SetRule(testing::SetRuleOf("average", "*")));
   InitKeys(1, 100'000);
   gpu_.Hold(StreamUse::kCompute);
   const Answer<absl::StatusOr<PushReply>> first;

@@ -18,6 +18,7 @@
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -26,7 +27,11 @@ namespace {
 
 using ::tensorkv::testing::Background;
 using ::tensorkv::testing::InitNow;
+using ::tensorkv::testing::OfPattern;
 using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::SetHyperparametersOf;
+using ::tensorkv::testing::SetMultipliersOf;
+using ::tensorkv::testing::SetRuleOf;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -52,40 +57,41 @@ struct RuleCall {
   std::function<absl::Status(MemoryTensorStore&, const CallContext&)> make;
 };
 
-SetRuleRequest SetRuleOf(const std::string& rule) {
-  return {.key_pattern = "*", .rule = *ParseRuleSpec(rule)};
+SetRuleRequest FirstChange() {
+  SetRuleRequest request = SetRuleOf("adam", "*");
+  SetCallId({"c", 1}, request);
+  return request;
 }
 
 std::vector<RuleCall> RuleCalls() {
   return {{"SetRule",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.SetRule(SetRuleOf("sgd"), context);
+             return store.SetRule(SetRuleOf("sgd", "*"), context);
            }},
           {"SetMultipliers",
            [](MemoryTensorStore& store, const CallContext& context) {
              return store.SetMultipliers(
-                 {.key_pattern = "*", .multipliers = {.learning_rate = 2}},
-                 context);
+                 SetMultipliersOf({.learning_rate = 2}, "*"), context);
            }},
           {"UnsetRule",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.UnsetRule({.key_pattern = "*"}, context);
+             return store.UnsetRule(OfPattern<UnsetRuleRequest>("*"), context);
            }},
           {"UnsetMultipliers",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.UnsetMultipliers({.key_pattern = "*"}, context);
+             return store.UnsetMultipliers(
+                 OfPattern<UnsetMultipliersRequest>("*"), context);
            }},
           {"SetHyperparameters",
            [](MemoryTensorStore& store, const CallContext& context) {
-             SetHyperparametersRequest request = {.key_pattern = "*"};
-             request.hyperparameters["learning_rate"] = 2;
-             return store.SetHyperparameters(request, context).status();
+             return store
+                 .SetHyperparameters(
+                     SetHyperparametersOf({{"learning_rate", 2}}, "*"), context)
+                 .status();
            }},
           {"RepeatOfTheFirst",
            [](MemoryTensorStore& store, const CallContext& context) {
-             SetRuleRequest request = SetRuleOf("adam");
-             request.call_id = CallId{"c", 1};
-             return store.SetRule(request, context);
+             return store.SetRule(FirstChange(), context);
            }}};
 }
 
@@ -96,7 +102,7 @@ class RuleWaitTest : public ::testing::TestWithParam<RuleCall> {
     InitRequest init;
     init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {4}, 1)});
     EXPECT_OK(InitNow(store_, std::move(init)));
-    EXPECT_OK(store_.SetRule(SetRuleOf("sgd")));
+    EXPECT_OK(store_.SetRule(SetRuleOf("sgd", "*")));
     backend_.WhenAllocating([this] {
       is_changing_.Notify();
       may_change_.WaitForNotification();
@@ -106,11 +112,7 @@ class RuleWaitTest : public ::testing::TestWithParam<RuleCall> {
   // Makes the call while another one changes rules, until `end` ends it.
   absl::Status MakeBesideAnother(const CallContext& context,
                                  std::function<void()> end) {
-    Background other([this] {
-      SetRuleRequest request = SetRuleOf("adam");
-      request.call_id = CallId{"c", 1};
-      return store_.SetRule(request);
-    });
+    Background other([this] { return store_.SetRule(FirstChange()); });
     is_changing_.WaitForNotification();
     Background call([&] { return GetParam().make(store_, context); });
     while (alarms_.num_pending() == 0) std::this_thread::yield();
@@ -152,7 +154,7 @@ class LongWaitsTest : public ::testing::Test {
     InitRequest init;
     init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
     EXPECT_OK(InitNow(store_, std::move(init)));
-    EXPECT_OK(store_.SetRule(SetRuleOf("accumulate")));
+    EXPECT_OK(store_.SetRule(SetRuleOf("accumulate", "*")));
   }
   ~LongWaitsTest() override { backend_.Release(); }
 

@@ -21,6 +21,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -141,8 +142,7 @@ TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
 }
 
 TEST_F(MemoryTensorStoreTest, WeightsAndRowsOfOneKeyAreRefusedTogether) {
-  ASSERT_OK(
-      store_.SetRule({.key_pattern = "*", .rule = RuleSpec{"average", {}}}));
+  ASSERT_OK(store_.SetRule(testing::SetRuleOf("average", "*")));
   ASSERT_OK(Init("w", 1));
   PushEntry heavy = PushOf("w", 8).entries[0];
   heavy.weight = 3;
@@ -184,9 +184,7 @@ TEST_F(MemoryTensorStoreTest, RowsWithoutRoomAreFreeBeforeTheAnswer) {
 
 TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_OK(store_.SetRule(
-        {.key_pattern = absl::StrCat("*x", i),
-         .rule = RuleSpec{.name = "sgd", .hyperparameters = {}}}));
+    ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd", absl::StrCat("*x", i))));
   }
   InitRequest init;
   for (int i = 0; i < 100; ++i) {
@@ -254,8 +252,7 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesAllAsItWas) {
   for (const auto& [rule, expected] :
        {std::pair("accumulate", 3),
         {"sgd(learning_rate=1, momentum=0.5)", -1}}) {
-    ASSERT_OK(
-        store_.SetRule({.key_pattern = "*", .rule = *ParseRuleSpec(rule)}));
+    ASSERT_OK(store_.SetRule(testing::SetRuleOf(rule, "*")));
     ASSERT_OK(Init(rule, 1));
     backend_.FailApply(absl::InternalError("broken"));
     EXPECT_THAT(Push(PushOf(rule, 2)), StatusIs(absl::StatusCode::kInternal));
@@ -272,7 +269,7 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesAllAsItWas) {
 }
 
 TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
-  ASSERT_OK(store_.SetRule({.key_pattern = "*", .rule = RuleSpec{"sgd", {}}}));
+  ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd", "*")));
   ASSERT_OK(Init("w", 1));
   ASSERT_OK_AND_ASSIGN(const Value read, Pull(PullOf("w")));
   backend_.Hold();
@@ -280,7 +277,7 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
   backend_.WaitUntilHeld();
   backend_.FailApply(absl::InternalError("broken"));
   ASSERT_OK(store_.SetHyperparameters(
-      {.key_pattern = "*", .hyperparameters = {{"learning_rate", 2}}}));
+      testing::SetHyperparametersOf({{"learning_rate", 2}}, "*")));
   backend_.Release();
 
   EXPECT_THAT(push.Result(), StatusIs(absl::StatusCode::kInternal));
@@ -292,8 +289,7 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
 TEST_F(MemoryTensorStoreTest, ManyKeysAreUpdatedEachByItsRule) {
   constexpr int kNumKeys = 3000;
   MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
-  ASSERT_OK(
-      store.SetRule({.key_pattern = "a*", .rule = RuleSpec{"accumulate", {}}}));
+  ASSERT_OK(store.SetRule(testing::SetRuleOf("accumulate", "a*")));
   InitRequest init;
   PushRequest push;
   PullRequest pull;
@@ -477,10 +473,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   InitRequest init{.name_space = "n"};
   init.entries.push_back({"w", Filled(1)});
   ASSERT_OK(InitNow(store, std::move(init)).status());
-  ASSERT_OK(
-      store.SetRule({.name_space = "n",
-                     .key_pattern = "w*",
-                     .rule = RuleSpec{.name = "sgd", .hyperparameters = {}}}));
+  ASSERT_OK(store.SetRule(testing::SetRuleOf("sgd", "w*", "n")));
   const Worker stays =
       store
           .Join(
@@ -554,9 +547,8 @@ TEST(StoreObserverTest, HearsOfARepeatedChangeOnce) {
   FakeAlarms alarms;
   ScriptedBackend backend;
   MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
-  const SetRuleRequest request = {.key_pattern = "w*",
-                                  .rule = RuleSpec{"sgd", {}},
-                                  .call_id = CallId{"client", 1}};
+  SetRuleRequest request = testing::SetRuleOf("sgd", "w*");
+  SetCallId({"client", 1}, request);
 
   ASSERT_OK(store.SetRule(request));
   ASSERT_OK(store.SetRule(request));

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -134,9 +135,7 @@ TEST_F(StagingTest, CheckOfAnInitFindsWhatTheInitWould) {
 }
 
 TEST_F(StagingTest, CheckOfAnInitFindsARuleThatDoesNotTakeTheDtype) {
-  SetRuleRequest rule;
-  rule.rule = RuleSpec{.name = "sgd", .hyperparameters = {}};
-  ASSERT_OK(store_.SetRule(rule));
+  ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd")));
 
   EXPECT_THAT(store_.CheckInit(InitOf(*Tensor::WithoutData(DType::kI32, {4}))),
               StatusIs(StatusCode::kInvalidArgument));
@@ -144,15 +143,13 @@ TEST_F(StagingTest, CheckOfAnInitFindsARuleThatDoesNotTakeTheDtype) {
 
 TEST_F(StagingTest, CheckOfAnInitKnowsTheBudget) {
   const int64_t half = kBudgetBytes / 2 / sizeof(float);
-  SetRuleRequest rule;
-  rule.rule = {"sgd", {{"momentum", 0.9}}};
 
   EXPECT_OK(store_.CheckInit(InitOf(Unfilled({half}))));
   EXPECT_THAT(store_.CheckInit(InitOf(Unfilled({2 * half}))),
               StatusIs(StatusCode::kResourceExhausted));
   EXPECT_THAT(store_.CheckInit(InitOf(Unfilled({int64_t{1} << 60}))),
               StatusIs(StatusCode::kResourceExhausted));
-  ASSERT_OK(store_.SetRule(rule));
+  ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd(momentum=0.9)")));
   EXPECT_THAT(store_.CheckInit(InitOf(Unfilled({half}))),
               StatusIs(StatusCode::kResourceExhausted));
 }
@@ -328,9 +325,7 @@ TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
 TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const char* const memory = Pull().tensor.data();
-  SetRuleRequest rule;
-  rule.rule = RuleSpec{.name = "accumulate", .hyperparameters = {}};
-  ASSERT_OK(store_.SetRule(rule));
+  ASSERT_OK(store_.SetRule(testing::SetRuleOf("accumulate")));
 
   ASSERT_OK(Push(PushOf(Staged(2))));
 

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/testing/rule_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -15,10 +16,7 @@ using testing::StatusIs;
 class InitAndDeleteTest : public testing::GpuStoreTest {
  protected:
   absl::Status SetRule(const std::string& rule) {
-    SetRuleRequest request;
-    request.key_pattern = "*";
-    request.rule = RuleSpec{.name = rule, .hyperparameters = {}};
-    return store_->SetRule(request);
+    return store_->SetRule(testing::SetRuleOf(rule, "*"));
   }
 };
 

@@ -15,6 +15,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -67,9 +68,7 @@ class SnapshotsTest : public ::testing::Test {
   }
   void SetRule(const std::string& name_space, const std::string& rule,
                const std::string& pattern = "*") {
-    SetRuleRequest request = {.name_space = name_space, .key_pattern = pattern};
-    request.rule = *ParseRuleSpec(rule);
-    ASSERT_OK(store_.SetRule(request));
+    ASSERT_OK(store_.SetRule(SetRuleOf(rule, pattern, name_space)));
   }
   // Does not wait for the answer.
   void BeginPush(PushRequest request) {

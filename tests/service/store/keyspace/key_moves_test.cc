@@ -7,6 +7,7 @@
 #include "tests/service/store/keyspace/workers_of_store.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -63,11 +64,8 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
     allocates.Notify();
     may_go_on.WaitForNotification();
   });
-  Background change([&] {
-    return store_.SetRule(
-        {.name_space = "n", .key_pattern = "*", .rule = *ParseRuleSpec("adam")},
-        {});
-  });
+  Background change(
+      [&] { return store_.SetRule(testing::SetRuleOf("adam", "*", "n"), {}); });
   allocates.WaitForNotification();
 
   EXPECT_THAT(store_.TakeSnapshotOfFenced(sink_),

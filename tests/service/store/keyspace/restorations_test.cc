@@ -14,6 +14,7 @@
 #include "service/store/snapshot.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -88,9 +89,7 @@ TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
 
 TEST_F(RestoredStatesTest, AnotherRuleMayTakeTheirPlace) {
   ASSERT_OK(Adopt([this](const std::string&) {
-    ASSERT_OK(adopting_.SetRule({.name_space = "n",
-                                 .key_pattern = "*",
-                                 .rule = *ParseRuleSpec("accumulate")}));
+    ASSERT_OK(adopting_.SetRule(testing::SetRuleOf("accumulate", "*", "n")));
   }));
 
   ASSERT_OK(PushTo(adopting_, "a").Wait());
