@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "client/server_verbs.h"
 #include "contract/requests.h"
+#include "tensor/rule_spec.h"
 
 namespace tensorkv {
 

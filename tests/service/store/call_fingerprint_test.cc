@@ -117,7 +117,7 @@ TEST(CallFingerprintTest, ElementsBeyondTheFirst64BytesDoNotCount) {
   EXPECT_EQ(Fingerprint(one), Fingerprint(other));
 }
 
-// Where a map begins its order is another in each of its copies.
+// Maps of the same pairs may have them in different orders.
 TEST(CallFingerprintTest, HyperparametersCountInAnyOrder) {
   const Hyperparameters some = {
       {"beta1", 0.5}, {"beta2", 0.25}, {"epsilon", 1}, {"learning_rate", 2}};
