@@ -8,6 +8,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -185,8 +186,8 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
                 ->uid,
             uid);
   const auto call = [&](auto request, uint64_t of) {
-    request.name_space = "n";
-    request.namespace_uid = of;
+    SetNamespace("n", request);
+    SetNamespaceUid(of, request);
     return connection().Call(request, {}).status();
   };
   const InitRequest init = {.on_existing = OnExisting::kKeep,
@@ -217,10 +218,10 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   expect_refused(UnsetRuleRequest{.key_pattern = "w"});
   expect_refused(
       SetHyperparametersRequest{.hyperparameters = {{"learning_rate", 1}}});
-  expect_refused(JoinRequest{.worker_name = "a", .lease = absl::Minutes(1)});
-  expect_refused(KeepAliveRequest{.worker = {.epoch = 1}});
-  expect_refused(LeaveRequest{.worker = {.epoch = 1}});
-  expect_refused(BarrierRequest{.worker = {.epoch = 1}, .barrier = "b"});
+  expect_refused(JoinOf("n", "a", absl::Minutes(1)));
+  expect_refused(RequestOfMember<KeepAliveRequest>("n", {.epoch = 1}));
+  expect_refused(RequestOfMember<LeaveRequest>("n", {.epoch = 1}));
+  expect_refused(BarrierOf("n", {.epoch = 1}, "b"));
 
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }

@@ -22,6 +22,7 @@
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -481,23 +482,16 @@ TEST(StoreObserverTest, HearsWhatHappens) {
       store.SetRule({.name_space = "n",
                      .key_pattern = "w*",
                      .rule = RuleSpec{.name = "sgd", .hyperparameters = {}}}));
-  const Worker stays =
-      store
-          .Join(
-              {.name_space = "n", .worker_name = "a", .lease = absl::Hours(1)})
-          ->worker;
-  ASSERT_OK(store
-                .Join({.name_space = "n",
-                       .worker_name = "b",
-                       .lease = absl::Seconds(1)})
-                .status());
+  const Worker stays = WorkerOf(
+      store.Join(testing::JoinOf("n", "a", absl::Hours(1)))->worker());
+  ASSERT_OK(store.Join(testing::JoinOf("n", "b", absl::Seconds(1))));
   PushRequest push{.name_space = "n", .worker = stays, .step = 1};
   push.entries.push_back({"w", false, Filled(1)});
   Inbox<PushReply> pushed;
   store.Push(std::move(push), {}, pushed.Callback());
 
   alarms.Advance(absl::Seconds(2));
-  ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
+  ASSERT_OK(store.Leave(testing::RequestOfMember<LeaveRequest>("n", stays)));
   ASSERT_OK(store.DeleteNamespace({.name_space = "n"}));
 
   EXPECT_THAT(
