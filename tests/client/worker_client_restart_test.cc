@@ -31,8 +31,7 @@ absl::Status ServerRestarted() {
 
 // By another incarnation, of an earlier state.
 JoinReply JoinedAnew() {
-  JoinReply reply =
-      testing::JoinedAs({.rank = 1, .epoch = 6}, /*next_step=*/4);
+  JoinReply reply = testing::JoinedAs({.rank = 1, .epoch = 6}, /*next_step=*/4);
   reply.set_server_incarnation(2);
   return reply;
 }

@@ -232,8 +232,7 @@ absl::Status Caller::Fail() const {
 }
 
 absl::Status Caller::Barrier(const std::string& name) const {
-  return connection_
-      ->Call(BarrierOf(name_space_, worker(), name), options_)
+  return connection_->Call(BarrierOf(name_space_, worker(), name), options_)
       .status();
 }
 

@@ -54,9 +54,8 @@ void World::Join(const Action& action, bool replaces) {
         const Worker worker = WorkerOf(reply->worker());
         CheckNextStep(*call, space, worker.rank, reply->next_step());
         TakeRank(space, actor, worker.rank);
-        space.members[actor] = {.worker = worker,
-                                .has_joined = true,
-                                .next = reply->next_step()};
+        space.members[actor] = {
+            .worker = worker, .has_joined = true, .next = reply->next_step()};
         return reply.status();
       },
       nullptr);

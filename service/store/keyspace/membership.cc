@@ -370,8 +370,7 @@ absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request,
   RETURN_IF_ERROR(CheckWorkerName(request.worker_name()));
   ASSIGN_OR_RETURN(const absl::Duration lease,
                    DecodeDuration("lease", request.lease()));
-  ASSIGN_OR_RETURN(JoinReply reply,
-                   AddWorkerAndWake(*state_, request, lease));
+  ASSIGN_OR_RETURN(JoinReply reply, AddWorkerAndWake(*state_, request, lease));
   state_->Report(StoreEvent::kWorkerJoined,
                  absl::StrCat("rank ", reply.worker().rank(), " (",
                               Quoted(request.worker_name()), ")"));

@@ -202,8 +202,8 @@ TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {
       PullOfContributor({keys[0], "lacking"}, true, workers[0]);
   const uint64_t before = num_looks;
 
-  ASSERT_OK(store_.Leave(
-      testing::RequestOfMember<LeaveRequest>("s", workers[2])));
+  ASSERT_OK(
+      store_.Leave(testing::RequestOfMember<LeaveRequest>("s", workers[2])));
 
   EXPECT_LT(num_looks - before, 100u);
   EXPECT_THAT(lacking.Wait(), HasReason(Reason::kWorkerLeft));

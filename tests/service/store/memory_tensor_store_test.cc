@@ -482,8 +482,8 @@ TEST(StoreObserverTest, HearsWhatHappens) {
       store.SetRule({.name_space = "n",
                      .key_pattern = "w*",
                      .rule = RuleSpec{.name = "sgd", .hyperparameters = {}}}));
-  const Worker stays = WorkerOf(
-      store.Join(testing::JoinOf("n", "a", absl::Hours(1)))->worker());
+  const Worker stays =
+      WorkerOf(store.Join(testing::JoinOf("n", "a", absl::Hours(1)))->worker());
   ASSERT_OK(store.Join(testing::JoinOf("n", "b", absl::Seconds(1))));
   PushRequest push{.name_space = "n", .worker = stays, .step = 1};
   push.entries.push_back({"w", false, Filled(1)});

@@ -110,6 +110,17 @@ TEST_F(MembershipTest, LossOfManyIsOneLoss) {
   EXPECT_EQ(Describe().rounds_failed, 1u);
 }
 
+TEST_F(MembershipTest, LeaseThatIsNoDurationIsInvalid) {
+  CreateSync(1);
+  JoinRequest join = testing::JoinOf("n", "a", kLease);
+  for (const int64_t seconds : {INT64_MIN, int64_t{400'000'000'000}}) {
+    join.mutable_lease()->set_seconds(seconds);
+    EXPECT_THAT(store_.Join(join),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("lease: expected a duration")));
+  }
+}
+
 TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   CreateSync(2);
   const Worker before = Join("a");
@@ -126,7 +137,8 @@ TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   EXPECT_EQ(after.next_step(), 1u);
   for (const uint64_t not_its : {before.epoch, b.epoch}) {
     join.set_replaces_epoch(not_its);
-    EXPECT_THAT(store_.Join(join), HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
+    EXPECT_THAT(store_.Join(join),
+                HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
   }
   EXPECT_THAT(waiting.Wait(), HasReason(Reason::kLeaseLost));
   EXPECT_THAT(KeepAlive(before), HasReason(Reason::kLeaseLost));

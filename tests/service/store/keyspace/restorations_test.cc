@@ -161,8 +161,7 @@ TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   ASSERT_OK(restoration->Commit());
   const Worker first = WorkerOf(restored.Join(join)->worker());
 
-  ASSERT_OK(
-      restored.Leave(testing::RequestOfMember<LeaveRequest>("n", first)));
+  ASSERT_OK(restored.Leave(testing::RequestOfMember<LeaveRequest>("n", first)));
 
   EXPECT_EQ(restored.Join(join)->next_step(), 1u);
 }
