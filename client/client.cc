@@ -17,7 +17,9 @@
 #include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
 #include "client/internal/trimmed_pool.h"
+#include "contract/duration.h"
 #include "contract/reason.h"
+#include "contract/request_fields.h"
 
 namespace tensorkv {
 namespace {
@@ -147,9 +149,11 @@ struct Client::Shared {
   absl::StatusOr<Request> NewRequestOfMember() {
     MutexLock lock(&mutex);
     if (worker) {
-      return Request{.name_space = name_space,
-                     .worker = *worker,
-                     .namespace_uid = joined_uid};
+      Request request;
+      request.set_namespace_(name_space);
+      tensorkv::SetWorker(*worker, request.mutable_worker());
+      request.set_namespace_uid(joined_uid);
+      return request;
     }
     return absl::FailedPreconditionError(
         "expected a client that has joined, got one that is no worker");
@@ -433,15 +437,16 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease,
                                        uint64_t namespace_uid,
                                        std::optional<uint32_t> rank) {
-  JoinRequest request = {.name_space = shared_->name_space,
-                         .worker_name = std::string(worker_name),
-                         .lease = lease,
-                         .namespace_uid = namespace_uid,
-                         .replaces_epoch = worker().value_or(Worker()).epoch,
-                         .rank = rank};
+  JoinRequest request;
+  request.set_namespace_(shared_->name_space);
+  request.set_worker_name(std::string(worker_name));
+  EncodeDuration(lease, request.mutable_lease());
+  request.set_namespace_uid(namespace_uid);
+  request.set_replaces_epoch(worker().value_or(Worker()).epoch);
+  if (rank) request.set_rank(*rank);
   ASSIGN_OR_RETURN(JoinReply reply, calls_->Call(request, call_options_));
-  shared_->SetWorker(reply.worker, namespace_uid);
-  shared_->step = reply.next_step - 1;
+  shared_->SetWorker(WorkerOf(reply.worker()), namespace_uid);
+  shared_->step = reply.next_step() - 1;
   return reply;
 }
 
@@ -454,11 +459,11 @@ absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
 absl::Status Client::Leave(absl::Duration timeout, LeaveCause cause) {
   const absl::Duration end = SteadyNow() + timeout;
   ASSIGN_OR_RETURN(auto request, shared_->NewRequestOfMember<LeaveRequest>());
-  request.lost = cause == LeaveCause::kLost;
+  request.set_lost(cause == LeaveCause::kLost);
   absl::Status status = calls_->Call(request, {.timeout = timeout}).status();
   if (absl::IsResourceExhausted(status)) {
     // Maybe there is no memory to remember the call: who leaves frees some.
-    request.call_id.reset();
+    request.clear_call_id();
     status = calls_->Send(request, {.timeout = end - SteadyNow()}).status();
     // It has left already, such as at one of several servers.
     if (ReasonOf(status) == Reason::kNotMember) status = absl::OkStatus();
@@ -472,7 +477,7 @@ absl::Status Client::Leave(absl::Duration timeout, LeaveCause cause) {
 
 absl::Status Client::Barrier(absl::string_view barrier) {
   ASSIGN_OR_RETURN(auto request, shared_->NewRequestOfMember<BarrierRequest>());
-  request.barrier = std::string(barrier);
+  request.set_barrier(std::string(barrier));
   return calls_->Call(request, call_options_).status();
 }
 

@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
   auto recovery = std::make_unique<WorkerRecovery>(
       *client, options, std::move(environment), status, reply);
   return std::unique_ptr<WorkerClient>(new WorkerClient(
-      std::move(client), reply.lost_before, std::move(recovery)));
+      std::move(client), reply.lost_before(), std::move(recovery)));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client, bool was_lost,

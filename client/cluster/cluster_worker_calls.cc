@@ -1,6 +1,6 @@
 // Calls about the workers of a namespace.
 
-#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +14,8 @@
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
+#include "contract/requests.h"
+#include "google/protobuf/duration.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -21,16 +23,25 @@ namespace {
 // Bounds how often a Barrier goes to where the home has moved.
 constexpr int kMostHomes = 4;
 
+// Lowers `total` to `other` if that is shorter.
+void SetToShorter(const google::protobuf::Duration& other,
+                  google::protobuf::Duration& total) {
+  if (std::pair(other.seconds(), other.nanos()) <
+      std::pair(total.seconds(), total.nanos())) {
+    total = other;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
+                   servers_.HomeFirst(request.namespace_(), limit));
   ASSIGN_OR_RETURN(JoinReply total,
                    JoinAt(servers.front(), /*is_home=*/true, request, limit));
   JoinRequest elsewhere = request;
-  elsewhere.rank = total.worker.rank;
+  elsewhere.set_rank(total.worker().rank());
   Replies<JoinReply> others(servers.size() - 1);
   servers_.AtOnce(others.size(), [&](size_t i) {
     others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
@@ -38,18 +49,18 @@ absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
   ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
                    AllOf(std::move(others)));
   KnownNamespaces::ByServer<uint64_t> incarnations = {
-      {servers.front(), total.server_incarnation}};
+      {servers.front(), total.server_incarnation()}};
   for (size_t i = 0; i < joined.size(); ++i) {
     const JoinReply& other = joined[i];
-    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
-                                 total.next_step, other.next_step);
-    incarnations[servers[i + 1]] = other.server_incarnation;
-    total.lease = std::min(total.lease, other.lease);
-    total.lost_before |= other.lost_before;
+    total.set_next_step(NextStepOf(namespaces_.ModeOf(request.namespace_()),
+                                   total.next_step(), other.next_step()));
+    incarnations[servers[i + 1]] = other.server_incarnation();
+    SetToShorter(other.lease(), *total.mutable_lease());
+    total.set_lost_before(total.lost_before() || other.lost_before());
   }
-  total.server_incarnation =
-      namespaces_.CompleteJoin(request.name_space, request.worker_name,
-                               total.worker, std::move(incarnations));
+  total.set_server_incarnation(namespaces_.CompleteJoin(
+      request.namespace_(), request.worker_name(), WorkerOf(total.worker()),
+      std::move(incarnations)));
   return total;
 }
 
@@ -58,31 +69,31 @@ absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
                                                     const JoinRequest& request,
                                                     const CallLimit& limit) {
   JoinRequest share = request;
-  ASSIGN_OR_RETURN(share.namespace_uid, UidAt(server, request.name_space,
-                                              request.namespace_uid, limit));
-  share.replaces_epoch =
+  ASSIGN_OR_RETURN(const uint64_t uid, UidAt(server, request.namespace_(),
+                                             request.namespace_uid(), limit));
+  share.set_namespace_uid(uid);
+  share.set_replaces_epoch(
       namespaces_
-          .ReplacedAt(server, request.name_space, request.worker_name,
-                      request.replaces_epoch)
-          .value_or(is_home ? request.replaces_epoch : 0);
+          .ReplacedAt(server, request.namespace_(), request.worker_name(),
+                      request.replaces_epoch())
+          .value_or(is_home ? request.replaces_epoch() : 0));
   ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, share, limit));
-  namespaces_.SetJoined(request.name_space, request.worker_name, server,
-                        reply.worker);
+  namespaces_.SetJoined(request.namespace_(), request.worker_name(), server,
+                        WorkerOf(reply.worker()));
   return reply;
 }
 
 absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
     const KeepAliveRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
+                   servers_.HomeFirst(request.namespace_(), limit));
   ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
                    AskEach(servers, request, limit));
   KeepAliveReply total = replies.front();
   for (const KeepAliveReply& reply : replies) {
-    total.lease_remaining =
-        std::min(total.lease_remaining, reply.lease_remaining);
-    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
-                                 total.next_step, reply.next_step);
+    SetToShorter(reply.lease_remaining(), *total.mutable_lease_remaining());
+    total.set_next_step(NextStepOf(namespaces_.ModeOf(request.namespace_()),
+                                   total.next_step(), reply.next_step()));
   }
   return total;
 }
@@ -90,15 +101,17 @@ absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
 absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
                                                     const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
+                   servers_.HomeFirst(request.namespace_(), limit));
   LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  if (!request.lost && IsMirrored(request.name_space, servers.front(), limit)) {
+  if (!request.lost() &&
+      IsMirrored(request.namespace_(), servers.front(), limit)) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-    leave.step = StepAtItsMirror(
+    const std::optional<Step> step = StepAtItsMirror(
         *placement, request, [&](const std::string& server, const auto& ask) {
           return servers_.At(server, ask, limit);
         });
+    if (step) leave.set_step(*step);
   }
   ASSIGN_OR_RETURN(const std::vector<LeaveRequest> requests,
                    RequestsFor(servers, leave, limit));
@@ -112,7 +125,7 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
   }
   const absl::Status status = MostActionableError(outcomes);
   if (status.ok() || absl::IsFailedPrecondition(status)) {
-    namespaces_.Forget(request.name_space, request.worker);
+    namespaces_.Forget(request.namespace_(), WorkerOf(request.worker()));
   }
   RETURN_IF_ERROR(status);
   return LeaveReply();
@@ -123,7 +136,7 @@ absl::StatusOr<BarrierReply> ClusterConnection::Route(
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   for (int attempt = 0;; ++attempt) {
     const std::string& home =
-        placement->servers[OwnerOf(*placement, request.name_space, "")].name;
+        placement->servers[OwnerOf(*placement, request.namespace_(), "")].name;
     ASSIGN_OR_RETURN(const std::vector<BarrierRequest> shares,
                      RequestsFor({home}, request, limit));
     const absl::StatusOr<BarrierReply> reply =

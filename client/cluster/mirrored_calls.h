@@ -54,13 +54,13 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
 inline std::optional<Step> StepAtItsMirror(
     const ClusterPlacement& placement, const LeaveRequest& request,
     CallAt<DescribeNamespaceRequest> describe) {
-  const PushRequest push = {.worker = request.worker};
+  const PushRequest push = {.worker = WorkerOf(request.worker())};
   const absl::StatusOr<NamespaceStatus> status =
       describe(MirrorFor(placement, push, /*reader=*/0),
-               DescribeNamespaceRequest{.name_space = request.name_space});
+               DescribeNamespaceRequest{.name_space = request.namespace_()});
   if (!status.ok()) return std::nullopt;
   for (const WorkerStatus& each : status->workers) {
-    if (each.worker.rank == request.worker.rank) return each.step;
+    if (each.worker.rank == push.worker->rank) return each.step;
   }
   return std::nullopt;
 }

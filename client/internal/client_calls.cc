@@ -192,9 +192,9 @@ template <typename Request>
 struct ClientCalls::Started {
   Started(CallIdLeases& call_ids, Request of_call, const CallOptions& options)
       : request(std::move(of_call)), options(options), use(options.canceller) {
-    if constexpr (kHasName<Request>) {
+    if constexpr (kHasCallId<Request>) {
       lease.reset(new CallIdLeases::Lease(call_ids.Acquire()));
-      request.call_id = lease->id();
+      SetCallId(lease->id(), request);
     }
   }
 

@@ -14,6 +14,7 @@
 #include "client/internal/tensor_memory.h"
 #include "client/internal/worker_errors.h"
 #include "contract/reason.h"
+#include "contract/request_fields.h"
 
 namespace tensorkv {
 namespace {
@@ -119,10 +120,10 @@ WorkerRecovery::WorkerRecovery(Client& client, const WorkerOptions& options,
       copies_(client_.transfer().max_idle_bytes,
               client_.transfer().max_idle_time, environment_.run_after),
       open_(name_space.config.max_open_rounds),
-      joined_{joined.worker, joined.server_incarnation},
+      joined_{WorkerOf(joined.worker()), joined.server_incarnation()},
       lease_(std::make_unique<LeaseRenewal>(client_, options.lease,
                                             options.on_membership_lost)) {
-  open_.BeginWith(joined.next_step);
+  open_.BeginWith(joined.next_step());
   open_.RepeatUpTo(StepOfWorker(name_space, options.name));
 }
 
@@ -166,12 +167,12 @@ absl::Status WorkerRecovery::JoinAgain(const Attempt& attempt) {
                         attempt.end, attempt.canceller));
   {
     MutexLock lock(&joined_mutex_);
-    if (reply.server_incarnation == joined_.incarnation) {
-      open_.BeginWith(reply.next_step);
+    if (reply.server_incarnation() == joined_.incarnation) {
+      open_.BeginWith(reply.next_step());
     } else {
-      open_.GoBackTo(reply.next_step);
+      open_.GoBackTo(reply.next_step());
     }
-    joined_ = {reply.worker, reply.server_incarnation};
+    joined_ = {WorkerOf(reply.worker()), reply.server_incarnation()};
   }
   lease_->SetMember();
   return absl::OkStatus();

@@ -359,11 +359,11 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
 
 void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
                        Responder respond) {
-  absl::StatusOr<BarrierRequest> request =
-      Decode<v1::BarrierRequest>(bytes, limits_);
-  if (!request.ok()) return std::move(respond)(request.status());
+  BarrierRequest request;
+  absl::Status parsed = Parse(bytes, limits_, &request);
+  if (!parsed.ok()) return std::move(respond)(std::move(parsed));
   namespaces_.Barrier(
-      *std::move(request), std::move(context),
+      std::move(request), std::move(context),
       Encoded<BarrierReply>(limits_, Encode<v1::BarrierResponse, BarrierReply>,
                             std::move(respond)));
 }
@@ -396,7 +396,7 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
 absl::StatusOr<JoinReply> Handlers::Join(const JoinRequest& request,
                                          const CallContext& context) {
   ASSIGN_OR_RETURN(JoinReply reply, namespaces_.Join(request, context));
-  reply.server_incarnation = incarnation_.id();
+  reply.set_server_incarnation(incarnation_.id());
   return reply;
 }
 

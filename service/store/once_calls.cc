@@ -38,13 +38,14 @@ template <typename Request, typename Reply, typename Make>
 void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
               CallContext context, ReplyCallback<Reply> done,
               uint64_t bytes_per_result, Make make) {
-  if (!request.call_id) {
+  std::optional<CallId> call_id = CallIdIn(request);
+  if (!call_id) {
     const absl::Status& refusal = context.caller.unless_remembered;
     if (!refusal.ok()) return std::move(done)(refusal);
     return make(*name_space, std::move(request), std::move(context),
                 std::move(done));
   }
-  CallIdentity identity = {.id = *request.call_id,
+  CallIdentity identity = {.id = *std::move(call_id),
                            .fingerprint = Fingerprint(request),
                            .is_push = std::is_same_v<Request, PushRequest>};
   if constexpr (requires { request.entries; }) {

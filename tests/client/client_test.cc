@@ -126,7 +126,7 @@ TEST_F(ClientTest, LeaveThatIsNotRememberedIsMadeWithoutAName) {
     script_.statuses = {absl::ResourceExhaustedError("full"), second};
     Client client = MakeWorker();
     EXPECT_OK(client.Leave(absl::Seconds(1)));
-    EXPECT_FALSE(script_.last<LeaveRequest>().call_id || client.worker());
+    EXPECT_FALSE(script_.last<LeaveRequest>().has_call_id() || client.worker());
   }
   EXPECT_EQ(script_.verbs.size(), 4u);
 }
@@ -422,14 +422,14 @@ TEST_F(RefusedPushTest, PushWhoseReplyIsOfNoUseCountsAsMade) {
 
 TEST_F(ClientTest, JoinMakesTheClientAWorker) {
   AnswerPushes();
-  script_.reply<JoinRequest>() = {.worker = {.rank = 3, .epoch = 9},
-                                  .next_step = 13};
+  script_.reply<JoinRequest>() =
+      testing::JoinedAs({.rank = 3, .epoch = 9}, /*next_step=*/13);
   Client client = MakeClient({.name_space = "n"});
 
   ASSERT_OK(client.Join("w3", absl::Seconds(5)));
   ASSERT_OK(client.Push("w", Full({2}, 1)));
 
-  EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w3");
+  EXPECT_EQ(script_.last<JoinRequest>().worker_name(), "w3");
   EXPECT_EQ(script_.last<PushRequest>().worker->rank, 3u);
   EXPECT_EQ(script_.last<PushRequest>().worker->epoch, 9u);
   EXPECT_EQ(script_.last<PushRequest>().step, 13u);

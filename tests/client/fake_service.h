@@ -26,11 +26,14 @@ class FakeService : public v1::Data::Service,
                     public v1::Membership::Service,
                     public v1::Admin::Service {
  public:
+  FakeService() { join_response.mutable_worker()->set_rank(0); }
+
   grpc::Status status;
   v1::InitResponse init_response;
   v1::PushResponse push_response;
   v1::PullResponse pull_response;
   v1::StatResponse stat_response;
+  v1::JoinResponse join_response;
   // Runs inside each call.
   std::function<void()> during_call = [] {};
 
@@ -138,7 +141,7 @@ class FakeService : public v1::Data::Service,
                     const v1::JoinRequest* request,
                     v1::JoinResponse* response) override {
     Record("Join", *context);
-    response->mutable_worker()->set_rank(0);
+    *response = join_response;
     return status;
   }
   grpc::Status Stat(grpc::ServerContext* context,

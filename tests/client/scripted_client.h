@@ -27,6 +27,13 @@ class ScriptedClientTest : public ::testing::Test {
   Script script_;
 };
 
+inline JoinReply JoinedAs(const Worker& worker, Step next_step) {
+  JoinReply reply;
+  SetWorker(worker, reply.mutable_worker());
+  reply.set_next_step(next_step);
+  return reply;
+}
+
 // Encodes all tensors so, however small.
 inline CompressionOptions EncodeAll(absl::string_view compression) {
   return {.rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0};

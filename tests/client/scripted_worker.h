@@ -24,8 +24,8 @@ class ScriptedWorkerTest : public ScriptedClientTest {
   ScriptedWorkerTest() {
     script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kSync;
     script_.reply<DescribeNamespaceRequest>().uid = 17;
-    script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 5},
-                                    .next_step = 7};
+    script_.reply<JoinRequest>() =
+        JoinedAs({.rank = 1, .epoch = 5}, /*next_step=*/7);
     script_.reply<PushRequest>().results = {{.step = 7}};
     script_.reply<PullRequest>().values.resize(1);
     script_.reply<PushPullRequest>().values.resize(1);

@@ -5,6 +5,7 @@
 
 #include "base/mutex.h"
 #include "client/worker_client.h"
+#include "contract/duration.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +17,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 
@@ -31,11 +33,12 @@ TEST_F(WorkerMembershipTest, GoesAsLostUnlessItHasLeft) {
   worker.reset();
 
   EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
-  EXPECT_TRUE(script_.last<LeaveRequest>().lost);
-  EXPECT_EQ(script_.last<LeaveRequest>().namespace_uid, 17u);
-  EXPECT_EQ(script_.last<JoinRequest>().name_space, "n");
-  EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w1");
-  EXPECT_EQ(script_.last<JoinRequest>().lease, kLongLease);
+  EXPECT_TRUE(script_.last<LeaveRequest>().lost());
+  EXPECT_EQ(script_.last<LeaveRequest>().namespace_uid(), 17u);
+  EXPECT_EQ(script_.last<JoinRequest>().namespace_(), "n");
+  EXPECT_EQ(script_.last<JoinRequest>().worker_name(), "w1");
+  EXPECT_THAT(DecodeDuration("lease", script_.last<JoinRequest>().lease()),
+              IsOkAndHolds(kLongLease));
 }
 
 TEST_F(WorkerMembershipTest, RenewsItsLeaseAgainAndAgain) {
@@ -51,8 +54,8 @@ TEST_F(WorkerMembershipTest, RenewsItsLeaseAgainAndAgain) {
 
   EXPECT_EQ(script_.verbs[2], "KeepAlive");
   EXPECT_EQ(script_.verbs[4], "KeepAlive");
-  EXPECT_EQ(script_.last<KeepAliveRequest>().worker.epoch, 5u);
-  EXPECT_EQ(script_.last<KeepAliveRequest>().namespace_uid, 17u);
+  EXPECT_EQ(script_.last<KeepAliveRequest>().worker().epoch(), 5u);
+  EXPECT_EQ(script_.last<KeepAliveRequest>().namespace_uid(), 17u);
 }
 
 TEST_F(WorkerMembershipTest, SaysThatItsMembershipIsLost) {
@@ -85,12 +88,12 @@ TEST_F(WorkerMembershipTest, SaysThatItsMembershipIsLost) {
 
 TEST_F(WorkerMembershipTest, RejoinReplacesItsOwnEpoch) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-  script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 6},
-                                  .next_step = 20};
+  script_.reply<JoinRequest>() =
+      testing::JoinedAs({.rank = 1, .epoch = 6}, /*next_step=*/20);
 
   ASSERT_OK(worker->Rejoin());
 
-  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 5u);
+  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch(), 5u);
   EXPECT_EQ(worker->epoch(), 6u);
   EXPECT_EQ(worker->step(), 20u);
 }
@@ -119,7 +122,7 @@ TEST_F(WorkerMembershipTest, LeavesOnce) {
     worker.reset();
 
     EXPECT_THAT(script_.verbs, ElementsAre("Leave"));
-    EXPECT_EQ(script_.last<LeaveRequest>().lost, cause == LeaveCause::kLost);
+    EXPECT_EQ(script_.last<LeaveRequest>().lost(), cause == LeaveCause::kLost);
   }
 }
 
@@ -131,7 +134,7 @@ TEST_F(WorkerMembershipTest, LeaveThatFailedIsMadeAgainWithItsCause) {
   worker.reset();
 
   EXPECT_THAT(script_.verbs, ElementsAre("Leave", "Leave"));
-  EXPECT_FALSE(script_.last<LeaveRequest>().lost);
+  EXPECT_FALSE(script_.last<LeaveRequest>().lost());
 }
 
 TEST_F(WorkerMembershipTest, DoesNotJoinAgainOnceItHasLeft) {

@@ -30,8 +30,11 @@ absl::Status ServerRestarted() {
 }
 
 // By another incarnation, of an earlier state.
-const JoinReply kJoinedAnew = {
-    .worker = {.rank = 1, .epoch = 6}, .server_incarnation = 2, .next_step = 4};
+JoinReply JoinedAnew() {
+  JoinReply reply = testing::JoinedAs({.rank = 1, .epoch = 6}, /*next_step=*/4);
+  reply.set_server_incarnation(2);
+  return reply;
+}
 
 TEST_F(WorkerRestartTest, EmptiedServerIsAnError) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker(
@@ -50,12 +53,12 @@ TEST_F(WorkerRestartTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
       JoinedWorker({absl::OkStatus(), ServerRestarted()});
   ASSERT_EQ(worker->step(), 7u);
   ASSERT_OK(worker->Push(7, EntriesOf({"v"})));
-  script_.reply<JoinRequest>() = kJoinedAnew;
+  script_.reply<JoinRequest>() = JoinedAnew();
 
   EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Join", "Pull"));
-  EXPECT_EQ(script_.last<JoinRequest>().namespace_uid, 17u);
+  EXPECT_EQ(script_.last<JoinRequest>().namespace_uid(), 17u);
   EXPECT_EQ(worker->step(), 4u);
   ASSERT_OK(worker->PushPull(4, EntriesOf({"w"})));
   EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
@@ -67,7 +70,7 @@ TEST_F(WorkerRestartTest, StepsMadeAgainAreReadWithoutLaterOnes) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({ServerRestarted()});
   ASSERT_EQ(worker->step(), 7u);
-  script_.reply<JoinRequest>() = kJoinedAnew;
+  script_.reply<JoinRequest>() = JoinedAnew();
   ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
   script_.verbs.clear();
 
@@ -100,7 +103,7 @@ TEST_F(WorkerRestartTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {
   client_options_.compression = EncodeAll("2bit:1.5");
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({absl::OkStatus(), ServerRestarted()});
-  script_.reply<JoinRequest>() = kJoinedAnew;
+  script_.reply<JoinRequest>() = JoinedAnew();
   const auto pushed = [&](Step step) {
     EXPECT_OK(worker->Push(step, EntriesOf({"w"})));
     return testing::BytesOf(script_.last<PushRequest>().entries[0].tensor);
@@ -117,7 +120,7 @@ TEST_F(WorkerRestartTest, NothingIsPushedToARestoredServerBeforeStepIsAsked) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({ServerRestarted()});
   ASSERT_EQ(worker->step(), 7u);
-  script_.reply<JoinRequest>() = kJoinedAnew;
+  script_.reply<JoinRequest>() = JoinedAnew();
 
   EXPECT_OK(worker->Push(7, EntriesOf({"v"})));
   EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
@@ -133,11 +136,11 @@ TEST_F(WorkerRestartTest, RestartIsSeenByAllVerbs) {
       {ServerRestarted(), absl::OkStatus(), absl::OkStatus(),
        absl::UnavailableError("down"), ServerRestarted(),
        absl::UnavailableError("down"), absl::OkStatus(), absl::OkStatus()});
-  script_.reply<JoinRequest>() = kJoinedAnew;
+  script_.reply<JoinRequest>() = JoinedAnew();
   ASSERT_OK(worker->Barrier("start"));
   EXPECT_EQ(worker->step(), 4u);
-  script_.reply<JoinRequest>().server_incarnation = 3;
-  script_.reply<JoinRequest>().next_step = 2;
+  script_.reply<JoinRequest>().set_server_incarnation(3);
+  script_.reply<JoinRequest>().set_next_step(2);
 
   EXPECT_OK(worker->PushPull(4, EntriesOf({"w"})));
 
@@ -156,7 +159,7 @@ TEST_F(WorkerRestartTest, PushOfUnknownOutcomeIsForgottenByARestoredServer) {
 
   EXPECT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
             Reason::kOutcomeUnknown);
-  script_.reply<JoinRequest>() = kJoinedAnew;
+  script_.reply<JoinRequest>() = JoinedAnew();
   EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Push", "Join"));

@@ -422,9 +422,9 @@ TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
 
   EXPECT_THAT(script_.verbs,
               ElementsAre("Barrier", "Barrier", "Join", "Barrier"));
-  EXPECT_EQ(script_.last<BarrierRequest>().barrier, "start");
-  EXPECT_EQ(script_.last<BarrierRequest>().worker.epoch, 5u);
-  EXPECT_TRUE(script_.last<BarrierRequest>().call_id);
+  EXPECT_EQ(script_.last<BarrierRequest>().barrier(), "start");
+  EXPECT_EQ(script_.last<BarrierRequest>().worker().epoch(), 5u);
+  EXPECT_TRUE(script_.last<BarrierRequest>().has_call_id());
 }
 
 TEST_F(WorkerClientTest, HandsUpThatAWorkerHasLeft) {

@@ -270,12 +270,6 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"QuorumGrace", kCreate,
                   "config { quorum_grace { seconds: 1 nanos: -1 } }", kInvalid,
                   "quorum_grace: expected a duration"},
-        Malformed{"LeaseOfTheLowestNumber", Decode<v1::JoinRequest>,
-                  "lease { seconds: -9223372036854775808 }", kInvalid,
-                  "lease: expected a duration"},
-        Malformed{"Lease", Decode<v1::JoinRequest>,
-                  "lease { seconds: 400000000000 }", kInvalid,
-                  "lease: expected a duration"},
         Malformed{
             "Waited", Decode<v1::NamespaceStatus>,
             "waits { reason: WAIT_REASON_KEY waited { seconds: 1 nanos: -1 } }",

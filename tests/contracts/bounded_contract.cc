@@ -121,9 +121,9 @@ TEST_P(BoundedContractTest, WorkersGoOnWithTheirStepsWhenAllWereGone) {
                            bounded.TryJoin("a", absl::Minutes(1)));
 
       const bool repeats = is_lost && on_loss == OnWorkerLoss::kFail;
-      EXPECT_EQ(joined.next_step, repeats ? 5u : 6u);
-      const Caller again = bounded.As(joined.worker);
-      EXPECT_OK(again.Push("w", Full({2}, 1), joined.next_step));
+      EXPECT_EQ(joined.next_step(), repeats ? 5u : 6u);
+      const Caller again = bounded.As(WorkerOf(joined.worker()));
+      EXPECT_OK(again.Push("w", Full({2}, 1), joined.next_step()));
       EXPECT_OK(again.Push("w", Full({2}, 1), 6));
       EXPECT_THAT(again.Push("w", Full({2}, 1), 1),
                   HasReason(Reason::kStepGap));
@@ -145,8 +145,8 @@ TEST_P(BoundedContractTest, NewcomerStartsAfterTheFurthest) {
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        bounded.TryJoin("b", absl::Minutes(1)));
 
-  EXPECT_EQ(joined.next_step, 4u);
-  EXPECT_OK(bounded.As(joined.worker).Push("w", Full({2}, 1), 4));
+  EXPECT_EQ(joined.next_step(), 4u);
+  EXPECT_OK(bounded.As(WorkerOf(joined.worker())).Push("w", Full({2}, 1), 4));
 }
 
 TEST_P(BoundedContractTest, StepsDoNotGoBack) {

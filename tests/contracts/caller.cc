@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "tests/testing/rule_requests.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 
@@ -208,46 +209,32 @@ absl::StatusOr<ListReply> Caller::List(const std::string& prefix,
 
 absl::StatusOr<JoinReply> Caller::TryJoin(const std::string& name,
                                           absl::Duration lease) const {
-  return connection_->Call(
-      JoinRequest{
-          .name_space = name_space_, .worker_name = name, .lease = lease},
-      options_);
+  return connection_->Call(JoinOf(name_space_, name, lease), options_);
 }
 
 absl::StatusOr<Caller> Caller::Join(const std::string& name,
                                     absl::Duration lease) const {
   ASSIGN_OR_RETURN(const JoinReply reply, TryJoin(name, lease));
-  return As(reply.worker);
+  return As(WorkerOf(reply.worker()));
 }
 
 absl::StatusOr<KeepAliveReply> Caller::KeepAlive() const {
   return connection_->Call(
-      KeepAliveRequest{.name_space = name_space_, .worker = worker()},
-      options_);
+      RequestOfMember<KeepAliveRequest>(name_space_, worker()), options_);
 }
 
 absl::Status Caller::Leave() const {
   return connection_
-      ->Call(LeaveRequest{.name_space = name_space_, .worker = worker()},
-             options_)
+      ->Call(RequestOfMember<LeaveRequest>(name_space_, worker()), options_)
       .status();
 }
 
 absl::Status Caller::Fail() const {
-  return connection_
-      ->Call(
-          LeaveRequest{
-              .name_space = name_space_, .worker = worker(), .lost = true},
-          options_)
-      .status();
+  return connection_->Call(FailureOf(name_space_, worker()), options_).status();
 }
 
 absl::Status Caller::Barrier(const std::string& name) const {
-  return connection_
-      ->Call(
-          BarrierRequest{
-              .name_space = name_space_, .worker = worker(), .barrier = name},
-          options_)
+  return connection_->Call(BarrierOf(name_space_, worker(), name), options_)
       .status();
 }
 

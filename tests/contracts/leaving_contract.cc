@@ -70,10 +70,10 @@ TEST_P(MembershipContractTest, RankThatIsTakenAgainGoesOn) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply joined, sync.TryJoin("new", kLease));
 
-  EXPECT_EQ(joined.worker.rank, 1u);
-  EXPECT_EQ(joined.next_step, 1u);
-  EXPECT_FALSE(joined.lost_before);
-  ASSERT_OK(sync.As(joined.worker).Push("w", Full({2}, 2), 1));
+  EXPECT_EQ(joined.worker().rank(), 1u);
+  EXPECT_EQ(joined.next_step(), 1u);
+  EXPECT_FALSE(joined.lost_before());
+  ASSERT_OK(sync.As(WorkerOf(joined.worker())).Push("w", Full({2}, 2), 1));
   EXPECT_THAT(workers[0].Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
 
@@ -98,16 +98,16 @@ TEST_P(MembershipContractTest, NewRunWaitsUntilAllHaveCome) {
   for (const Caller& worker : workers) ASSERT_OK(worker.Leave());
 
   ASSERT_OK_AND_ASSIGN(const JoinReply first, sync.TryJoin("d", kLease));
-  EXPECT_EQ(first.next_step, 2u);
-  const Caller d = sync.As(first.worker);
+  EXPECT_EQ(first.next_step(), 2u);
+  const Caller d = sync.As(WorkerOf(first.worker()));
   ASSERT_OK(d.Push("w", Full({2}, 5), 2));
   CancelOnceItWaits(sync, [&](const auto& canceller) {
     return d.EndedBy(canceller).Pull("w").status();
   });
   ASSERT_OK_AND_ASSIGN(const JoinReply second, sync.TryJoin("e", kLease));
 
-  EXPECT_EQ(second.next_step, 2u);
-  ASSERT_OK(sync.As(second.worker).Push("w", Full({2}, 6), 2));
+  EXPECT_EQ(second.next_step(), 2u);
+  ASSERT_OK(sync.As(WorkerOf(second.worker())).Push("w", Full({2}, 6), 2));
   EXPECT_THAT(d.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(11))));
 }
 
@@ -224,12 +224,12 @@ TEST_P(MembershipContractTest, JoinTellsAComeback) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply comeback, sync.TryJoin("a", kLease));
 
-  EXPECT_TRUE(comeback.lost_before);
-  EXPECT_EQ(comeback.next_step, 1u);
-  ASSERT_OK(sync.As(comeback.worker).Leave());
-  EXPECT_FALSE(sync.TryJoin("a", kLease)->lost_before);
+  EXPECT_TRUE(comeback.lost_before());
+  EXPECT_EQ(comeback.next_step(), 1u);
+  ASSERT_OK(sync.As(WorkerOf(comeback.worker())).Leave());
+  EXPECT_FALSE(sync.TryJoin("a", kLease)->lost_before());
   ASSERT_OK(workers[1].Fail());
-  EXPECT_FALSE(sync.TryJoin("d", kLease)->lost_before);
+  EXPECT_FALSE(sync.TryJoin("d", kLease)->lost_before());
 }
 
 // Who comes back has been a member all along, to those who have left.
@@ -253,7 +253,7 @@ TEST_P(MembershipContractTest, StepAfterALeaveIsTheLowestThatIsAwaited) {
   ASSERT_OK(workers[1].Push("w", Full({2}, 1), 1));
   ASSERT_OK(workers[1].Leave());
 
-  EXPECT_EQ(sync.TryJoin("b", kLease)->next_step, 1u);
+  EXPECT_EQ(sync.TryJoin("b", kLease)->next_step(), 1u);
 }
 
 TEST_P(MembershipContractTest, AsyncWorkerGoesOnAfterItsLastStep) {
@@ -263,12 +263,12 @@ TEST_P(MembershipContractTest, AsyncWorkerGoesOnAfterItsLastStep) {
   ASSERT_OK(a.Push("w", Full({2}, 1), 5));
   ASSERT_OK(a.Leave());
   ASSERT_OK_AND_ASSIGN(const JoinReply back, async.TryJoin("a", kLease));
-  EXPECT_EQ(back.next_step, 6u);
+  EXPECT_EQ(back.next_step(), 6u);
 
-  ASSERT_OK(async.As(back.worker).Fail());
+  ASSERT_OK(async.As(WorkerOf(back.worker())).Fail());
 
-  EXPECT_EQ(async.TryJoin("a", kLease)->next_step, 6u);
-  EXPECT_EQ(async.TryJoin("b", kLease)->next_step, 1u);
+  EXPECT_EQ(async.TryJoin("a", kLease)->next_step(), 6u);
+  EXPECT_EQ(async.TryJoin("b", kLease)->next_step(), 1u);
 }
 
 TEST_P(MembershipContractTest, LargestStepIsRefused) {
@@ -279,7 +279,7 @@ TEST_P(MembershipContractTest, LargestStepIsRefused) {
   EXPECT_THAT(a.Push("w", Full({2}, 1), UINT64_MAX),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("step")));
   ASSERT_OK(a.Push("w", Full({2}, 1), UINT64_MAX - 1));
-  EXPECT_EQ(a.KeepAlive()->next_step, UINT64_MAX);
+  EXPECT_EQ(a.KeepAlive()->next_step(), UINT64_MAX);
 }
 
 }  // namespace

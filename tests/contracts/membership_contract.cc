@@ -9,6 +9,7 @@
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -34,12 +35,12 @@ TEST_P(MembershipContractTest, JoinGivesRankEpochAndTheGroupsSize) {
   ASSERT_OK_AND_ASSIGN(const JoinReply second,
                        sync.TryJoin("b", absl::Seconds(30)));
 
-  EXPECT_EQ(first.worker.rank, 0u);
-  EXPECT_EQ(second.worker.rank, 1u);
-  EXPECT_NE(first.worker.epoch, second.worker.epoch);
-  EXPECT_EQ(second.num_workers, 2u);
-  EXPECT_EQ(second.lease, absl::Seconds(30));
-  EXPECT_EQ(second.server_incarnation,
+  EXPECT_EQ(first.worker().rank(), 0u);
+  EXPECT_EQ(second.worker().rank(), 1u);
+  EXPECT_NE(first.worker().epoch(), second.worker().epoch());
+  EXPECT_EQ(second.num_workers(), 2u);
+  EXPECT_EQ(second.lease().seconds(), 30);
+  EXPECT_EQ(second.server_incarnation(),
             connection().Call(DescribeServerRequest())->incarnation);
 }
 
@@ -58,7 +59,7 @@ TEST_P(MembershipContractTest, WrongLeasesAndNamesAreInvalid) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("257")));
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("a", absl::Hours(1)));
-  EXPECT_THAT(sync.As(joined.worker).Barrier(""),
+  EXPECT_THAT(sync.As(WorkerOf(joined.worker())).Barrier(""),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("barrier")));
 }
 
@@ -187,7 +188,7 @@ TEST_P(MembershipContractTest, LossFailsTheRoundAndNamesTheRank) {
   EXPECT_THAT(a.Pull("w"), StatusIs(StatusCode::kAborted));
   EXPECT_THAT(a.Push("w", Full({2}, 1), 4), StatusIs(StatusCode::kAborted));
   EXPECT_OK(a.Push("other", Full({2}, 1), 4)) << "other keys are not touched";
-  EXPECT_EQ(a.KeepAlive()->next_step, 3u);
+  EXPECT_EQ(a.KeepAlive()->next_step(), 3u);
   EXPECT_OK(a.Push("w", Full({2}, 1), 3));
 }
 
@@ -220,8 +221,8 @@ TEST_P(MembershipContractTest, FailedRoundIsToBePushedAgain) {
   ASSERT_OK(former.Fail());
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(5)));
-  EXPECT_EQ(joined.next_step, 1u);
-  const Caller b = sync.As(joined.worker);
+  EXPECT_EQ(joined.next_step(), 1u);
+  const Caller b = sync.As(WorkerOf(joined.worker()));
   const Caller c = sync.Join("c").value();
   ASSERT_OK(a.Push("w", Full({2}, 1), 1));
 
@@ -229,12 +230,12 @@ TEST_P(MembershipContractTest, FailedRoundIsToBePushedAgain) {
 
   EXPECT_THAT(a.Pull("w"), StatusIs(StatusCode::kAborted));
 
-  EXPECT_EQ(a.KeepAlive()->next_step, 1u);
-  EXPECT_EQ(b.KeepAlive()->next_step, 1u);
+  EXPECT_EQ(a.KeepAlive()->next_step(), 1u);
+  EXPECT_EQ(b.KeepAlive()->next_step(), 1u);
   EXPECT_THAT(b.Pull("w"), StatusIs(StatusCode::kAborted,
                                     HasSubstr("round 1 of \"w\" failed")));
   EXPECT_OK(b.Push("w", Full({2}, 1), 1));
-  EXPECT_EQ(b.KeepAlive()->next_step, 1u);
+  EXPECT_EQ(b.KeepAlive()->next_step(), 1u);
 }
 
 // The rank of a lost worker goes to another one, who has no part in what the
@@ -243,17 +244,14 @@ TEST_P(MembershipContractTest, WorkerGetsTheRankThatItNames) {
   const Caller sync =
       NewNamespace("s", {.mode = Mode::kSync, .num_workers = 3});
   const auto join = [&](const std::string& name, uint32_t rank) {
-    return connection().Call(JoinRequest{.name_space = "s",
-                                         .worker_name = name,
-                                         .lease = absl::Minutes(5),
-                                         .rank = rank});
+    return connection().Call(JoinOf("s", name, absl::Minutes(5), rank));
   };
 
-  EXPECT_EQ(join("c", 2)->worker.rank, 2u);
+  EXPECT_EQ(join("c", 2)->worker().rank(), 2u);
   EXPECT_EQ(sync.Join("a")->worker().rank, 0u);
   EXPECT_THAT(join("b", 2), HasReason(Reason::kWorkerNameTaken));
   EXPECT_THAT(join("b", 3), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_EQ(join("b", 1)->worker.rank, 1u);
+  EXPECT_EQ(join("b", 1)->worker().rank(), 1u);
 }
 
 TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
@@ -267,9 +265,9 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   ASSERT_OK(b.Fail());
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        elastic.TryJoin("d", absl::Minutes(5)));
-  const Caller d = elastic.As(joined.worker);
-  EXPECT_EQ(joined.worker.rank, 1u);
-  EXPECT_EQ(joined.next_step, 2u);
+  const Caller d = elastic.As(WorkerOf(joined.worker()));
+  EXPECT_EQ(joined.worker().rank(), 1u);
+  EXPECT_EQ(joined.next_step(), 2u);
   EXPECT_THAT(d.Pull("w"), IsOkAndHolds(HasVersion(1)));
   ASSERT_OK(a.Push("w", Full({2}, 1), 1));
 
@@ -278,7 +276,7 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   EXPECT_THAT(a.Pull("w"),
               StatusIs(StatusCode::kAborted, HasSubstr("rank 2 (\"c\")")));
 
-  EXPECT_EQ(d.KeepAlive()->next_step, 2u);
+  EXPECT_EQ(d.KeepAlive()->next_step(), 2u);
   EXPECT_THAT(d.Pull("w"), IsOkAndHolds(HasVersion(1)));
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1), IsOkAndHolds(HasVersion(2)));
   ASSERT_OK(d.Push("w", Full({2}, 1), 2));
@@ -343,14 +341,14 @@ TEST_P(MembershipContractTest, ElasticGroupGrows) {
       "s", {.mode = Mode::kSync, .num_workers = 1, .max_workers = 2});
   ASSERT_OK(sync.Init("w", Full({2}, 0)));
   const Caller a = sync.Join("a").value();
-  EXPECT_EQ(a.KeepAlive()->num_workers, 1u);
+  EXPECT_EQ(a.KeepAlive()->num_workers(), 1u);
   ASSERT_OK(a.Push("w", Full({2}, 1), 4));
 
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(1)));
 
-  EXPECT_EQ(joined.next_step, 5u);
-  const Caller b = sync.As(joined.worker);
+  EXPECT_EQ(joined.next_step(), 5u);
+  const Caller b = sync.As(WorkerOf(joined.worker()));
   EXPECT_THAT(b.Push("w", Full({2}, 1), 4),
               StatusIs(StatusCode::kFailedPrecondition));
   ASSERT_OK(a.Push("w", Full({2}, 2), 5));

@@ -9,6 +9,7 @@
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -217,10 +218,10 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   expect_refused(SetRuleOf("sgd"));
   expect_refused(OfPattern<UnsetRuleRequest>("w"));
   expect_refused(SetHyperparametersOf({{"learning_rate", 1}}));
-  expect_refused(JoinRequest{.worker_name = "a", .lease = absl::Minutes(1)});
-  expect_refused(KeepAliveRequest{.worker = {.epoch = 1}});
-  expect_refused(LeaveRequest{.worker = {.epoch = 1}});
-  expect_refused(BarrierRequest{.worker = {.epoch = 1}, .barrier = "b"});
+  expect_refused(JoinOf("n", "a", absl::Minutes(1)));
+  expect_refused(RequestOfMember<KeepAliveRequest>("n", {.epoch = 1}));
+  expect_refused(RequestOfMember<LeaveRequest>("n", {.epoch = 1}));
+  expect_refused(BarrierOf("n", {.epoch = 1}, "b"));
 
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }

@@ -11,6 +11,7 @@
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -384,16 +385,14 @@ TEST_P(OnceContractTest, PushPullWhoseWaitEndedGoesOnWhenRepeated) {
 
 TEST_P(OnceContractTest, RepeatedJoinGivesTheEpochOfTheFirst) {
   NewSyncNamespace(2);
-  JoinRequest request = {.name_space = "sync",
-                         .worker_name = "w",
-                         .lease = absl::Minutes(1),
-                         .call_id = CallId{"client", 1}};
+  JoinRequest request = JoinOf("sync", "w", absl::Minutes(1));
+  SetCallId(CallId{"client", 1}, request);
   ASSERT_OK_AND_ASSIGN(const JoinReply first, connection().Call(request, {}));
 
   ASSERT_OK_AND_ASSIGN(const JoinReply repeat, connection().Call(request, {}));
 
-  EXPECT_EQ(repeat.worker.epoch, first.worker.epoch);
-  request.call_id->sequence = 2;
+  EXPECT_EQ(repeat.worker().epoch(), first.worker().epoch());
+  SetCallId(CallId{"client", 2}, request);
   EXPECT_THAT(connection().Call(request, {}),
               StatusIs(StatusCode::kAlreadyExists));
 }
@@ -402,10 +401,8 @@ TEST_P(OnceContractTest, RepeatedBarrierDoesNotWaitForTheNextOne) {
   const Caller sync = NewSyncNamespace(2);
   ASSERT_OK_AND_ASSIGN(const Caller one, sync.Join("one"));
   ASSERT_OK_AND_ASSIGN(const Caller two, sync.Join("two"));
-  const BarrierRequest barrier = {.name_space = "sync",
-                                  .worker = one.worker(),
-                                  .barrier = "b",
-                                  .call_id = CallId{"client", 1}};
+  BarrierRequest barrier = BarrierOf("sync", one.worker(), "b");
+  SetCallId(CallId{"client", 1}, barrier);
   Background other([&] { return two.Barrier("b"); });
   ASSERT_OK(connection().Call(barrier, {}));
   ASSERT_OK(other.Result());

@@ -205,8 +205,8 @@ TEST_P(NamespaceContractTest, GroupThatIsToFailAwaitsTheLostFromTheNextStepOn) {
   });
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(5)));
-  EXPECT_EQ(joined.next_step, 2u);
-  ASSERT_OK(sync.As(joined.worker).Push("w", Full({2}, 2), 2));
+  EXPECT_EQ(joined.next_step(), 2u);
+  ASSERT_OK(sync.As(WorkerOf(joined.worker())).Push("w", Full({2}, 2), 2));
   EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
 }
 

@@ -22,6 +22,7 @@
 #include "tests/history/history_checker.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -216,11 +217,9 @@ class HistoryTest : public ::testing::Test {
             std::make_unique<Client>(std::make_unique<SharedConnection>(server),
                                      ClientOptions{.name_space = "bounded"}),
             {.name = NameOf(index), .lease = absl::Minutes(1)}));
-    ASSERT_OK(
-        connection_->Call(BarrierRequest{.name_space = "bounded",
-                                         .worker = *worker->client().worker(),
-                                         .barrier = "all have joined"},
-                          {}));
+    ASSERT_OK(connection_->Call(
+        BarrierOf("bounded", *worker->client().worker(), "all have joined"),
+        {}));
     for (Step step = 1; step <= kNumSteps; ++step) {
       // Some are slower than others, each at another time.
       if ((step + index) % kNumClients == 0) std::this_thread::yield();

@@ -72,7 +72,7 @@ class FaultMember {
     for (;;) {
       const absl::StatusOr<KeepAliveReply> reply =
           worker_->client().KeepAlive(absl::Seconds(1));
-      if (reply.ok() || must_end) return reply.ok() ? reply->next_step : 1;
+      if (reply.ok() || must_end) return reply.ok() ? reply->next_step() : 1;
       worker_->Rejoin().IgnoreError();
     }
   }

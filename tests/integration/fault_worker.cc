@@ -101,10 +101,10 @@ class LoggedConnection final : public SharedConnection {
   }
   // The reply says nothing if the call has failed.
   static LogLine LineOf(const JoinRequest& request, const JoinReply& reply) {
-    LogLine line = {request.replaces_epoch == 0 ? "join" : "rejoin",
-                    reply.next_step};
-    line.value = reply.worker.rank;
-    line.version = reply.worker.epoch;
+    LogLine line = {request.replaces_epoch() == 0 ? "join" : "rejoin",
+                    reply.next_step()};
+    line.value = reply.worker().rank();
+    line.version = reply.worker().epoch();
     return line;
   }
 };

@@ -38,10 +38,10 @@ void World::Join(const Action& action, bool replaces) {
     call = NewCall(action, /*changes=*/false);
     // Who joins may replace another.
     call->verb = Verb::kRejoin;
-    request.name_space = space.plan.name;
-    request.worker_name = WorkerName(actor);
-    request.lease = absl::Seconds(2 + action.number % 3);
-    if (replaces) request.replaces_epoch = member.worker.epoch;
+    request.set_namespace_(space.plan.name);
+    request.set_worker_name(WorkerName(actor));
+    request.mutable_lease()->set_seconds(2 + action.number % 3);
+    if (replaces) request.set_replaces_epoch(member.worker.epoch);
   }
   Ask(
       call,
@@ -51,11 +51,11 @@ void World::Join(const Action& action, bool replaces) {
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         if (call->generation != space.generation) return reply.status();
-        CheckNextStep(*call, space, reply->worker.rank, reply->next_step);
-        TakeRank(space, actor, reply->worker.rank);
-        space.members[actor] = {.worker = reply->worker,
-                                .has_joined = true,
-                                .next = reply->next_step};
+        const Worker worker = WorkerOf(reply->worker());
+        CheckNextStep(*call, space, worker.rank, reply->next_step());
+        TakeRank(space, actor, worker.rank);
+        space.members[actor] = {
+            .worker = worker, .has_joined = true, .next = reply->next_step()};
         return reply.status();
       },
       nullptr);
@@ -72,25 +72,26 @@ void World::KeepAlive(const Action& action) {
     const Member& member = space.members[actor];
     if (!member.has_joined) return;
     call = NewCall(action, /*changes=*/false);
-    request.name_space = space.plan.name;
-    request.worker = member.worker;
+    request.set_namespace_(space.plan.name);
+    SetWorker(member.worker, request.mutable_worker());
   }
   Ask(
       call,
       [this, call, at, actor, request] {
         const absl::StatusOr<KeepAliveReply> reply =
             At(*call).store().KeepAlive(request);
+        const Worker worker = WorkerOf(request.worker());
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         Member& member = space.members[actor];
         if (call->generation != space.generation ||
-            member.worker.epoch != request.worker.epoch) {
+            member.worker.epoch != worker.epoch) {
           return reply.status();
         }
         if (reply.ok()) {
-          CheckNextStep(*call, space, request.worker.rank, reply->next_step);
-          CheckStepToRepush(space, request.worker.rank, reply->next_step);
-          if (member.must_ask) member.next = reply->next_step;
+          CheckNextStep(*call, space, worker.rank, reply->next_step());
+          CheckStepToRepush(space, worker.rank, reply->next_step());
+          if (member.must_ask) member.next = reply->next_step();
           member.must_ask = false;
           return reply.status();
         }
@@ -109,9 +110,9 @@ void World::Leave(const Action& action) {
     if (!member.has_joined) return;
     member.has_joined = false;
     call = NewCall(action, /*changes=*/true);
-    request.name_space = spaces_[action.space].plan.name;
-    request.worker = member.worker;
-    request.call_id = call->id;
+    request.set_namespace_(spaces_[action.space].plan.name);
+    SetWorker(member.worker, request.mutable_worker());
+    SetCallId(call->id, request);
     // Another may have the rank before the answer is there.
     spaces_[action.space].has_left[member.worker.rank] = true;
   }
@@ -142,16 +143,17 @@ void World::Barrier(const Action& action) {
     call = NewCall(action, /*changes=*/true);
     call->is_compared = false;
     call->is_bound = true;
-    BarrierRequest request = {.name_space = space.plan.name,
-                              .worker = member.worker,
-                              .barrier = "barrier",
-                              .call_id = call->id};
+    BarrierRequest request;
+    request.set_namespace_(space.plan.name);
+    SetWorker(member.worker, request.mutable_worker());
+    request.set_barrier("barrier");
+    SetCallId(call->id, request);
     // It is its namespace's home that it goes to.
     call->keys = 0;
     call->ask_again = [this, request](const Call& made, const CallContext& in,
                                       auto done) {
       BarrierRequest again = request;
-      again.call_id.reset();
+      again.clear_call_id();
       At(made).store().Barrier(
           again, in, [done](const absl::StatusOr<BarrierReply>& reply) {
             done(reply.status());

@@ -4,13 +4,17 @@
 #include "service/store/keyspace/membership.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "contract/duration.h"
 #include "contract/reason.h"
+#include "contract/request_fields.h"
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -27,14 +31,15 @@ class BarrierCall final : public WaitingCall {
               ReplyCallback<BarrierReply> done)
       : WaitingCall(std::move(context), started),
         state_(state),
-        request_(std::move(request)),
+        worker_(WorkerOf(request.worker())),
+        barrier_(std::move(*request.mutable_barrier())),
         done_(std::move(done)) {
-    topic = BarrierTopic(request_.barrier);
+    topic = BarrierTopic(barrier_);
     reason = WaitReason::kBarrier;
   }
 
   bool CanEnd() override {
-    answer_ = state_.workers->Check(request_.worker, state_.Now());
+    answer_ = state_.workers->Check(worker_, state_.Now());
     if (answer_.ok()) answer_ = CheckNobodyLeft();
     // It is for the home of the namespace.
     if (const auto fence = state_.Fence(); fence && answer_.ok()) {
@@ -50,14 +55,15 @@ class BarrierCall final : public WaitingCall {
     SendOnce(std::move(done_), std::move(reply));
   }
 
-  uint32_t rank() const { return request_.worker.rank; }
+  uint32_t rank() const { return worker_.rank; }
 
  private:
   // Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft() const;
 
   NamespaceState& state_;
-  const BarrierRequest request_;
+  const Worker worker_;
+  const std::string barrier_;
   ReplyCallback<BarrierReply> done_;
   absl::Status answer_;
 };
@@ -84,8 +90,8 @@ std::vector<uint32_t> MissingAt(const NamespaceState& state,
 
 absl::Status BarrierCall::Missing() const {
   return state_.workers->MissingError(
-      absl::StrCat("barrier ", Quoted(request_.barrier)),
-      MissingAt(state_, topic, request_.worker.rank), state_.Now());
+      absl::StrCat("barrier ", Quoted(barrier_)),
+      MissingAt(state_, topic, worker_.rank), state_.Now());
 }
 
 absl::Status BarrierCall::CheckNobodyLeft() const {
@@ -97,8 +103,7 @@ absl::Status BarrierCall::CheckNobodyLeft() const {
   }
   if (left.empty()) return absl::OkStatus();
   return WithReason(
-      workers.LeftError(absl::StrCat("barrier ", Quoted(request_.barrier)),
-                        left),
+      workers.LeftError(absl::StrCat("barrier ", Quoted(barrier_)), left),
       Reason::kWorkerLeft, {{"ranks", absl::StrJoin(left, ",")}});
 }
 
@@ -116,11 +121,12 @@ void EndBarrier(Transaction& transaction, absl::string_view topic) {
 
 absl::Status CheckArrival(NamespaceState& state,
                           const BarrierRequest& request) {
-  RETURN_IF_ERROR(CheckBarrierName(request.barrier));
+  RETURN_IF_ERROR(CheckBarrierName(request.barrier()));
+  const Worker worker = WorkerOf(request.worker());
   MutexLock lock(&state.mutex);
-  RETURN_IF_ERROR(state.workers->Check(request.worker, state.Now()));
-  state.workers->Renew(request.worker, state.Now());
-  state.workers->Reach(request.worker, 0);
+  RETURN_IF_ERROR(state.workers->Check(worker, state.Now()));
+  state.workers->Renew(worker, state.Now());
+  state.workers->Reach(worker, 0);
   return absl::OkStatus();
 }
 
@@ -296,55 +302,62 @@ Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
 }
 
 absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
-                                    const JoinRequest& request) {
+                                    const JoinRequest& request,
+                                    absl::Duration lease) {
   RETURN_IF_ERROR(state.end_of_waits);
+  std::optional<uint32_t> wanted_rank;
+  if (request.has_rank()) wanted_rank = request.rank();
   const absl::StatusOr<uint32_t> rank = state.workers->RankFor(
-      request.worker_name, request.replaces_epoch, request.rank);
+      request.worker_name(), request.replaces_epoch(), wanted_rank);
   bool was_lost = false;
   bool had_left = false;
   if (rank.ok()) {
     RETURN_IF_ERROR(ReserveRank(state, *rank));
-    was_lost = state.workers->WasLost(*rank, request.worker_name);
+    was_lost = state.workers->WasLost(*rank, request.worker_name());
     had_left = state.workers->HasLeft(*rank);
   }
   ASSIGN_OR_RETURN(
       const Worker worker,
-      state.workers->Join(request.worker_name, request.lease,
+      state.workers->Join(request.worker_name(), lease,
                           state.environment.next_epoch->fetch_add(1),
-                          request.replaces_epoch, state.mode->StepOfJoiner(),
-                          state.Now(), request.rank));
+                          request.replaces_epoch(), state.mode->StepOfJoiner(),
+                          state.Now(), wanted_rank));
   WatchLeases(state);
-  return JoinReply{.worker = worker,
-                   .num_workers = state.workers->num_workers(),
-                   .lease = request.lease,
-                   .next_step = had_left
-                                    ? FirstStepAfterLeave(state, worker.rank)
-                                    : FirstStepOf(state, worker.rank),
-                   .lost_before = was_lost};
+  JoinReply reply;
+  SetWorker(worker, reply.mutable_worker());
+  reply.set_num_workers(state.workers->num_workers());
+  *reply.mutable_lease() = request.lease();
+  reply.set_next_step(had_left ? FirstStepAfterLeave(state, worker.rank)
+                               : FirstStepOf(state, worker.rank));
+  reply.set_lost_before(was_lost);
+  return reply;
 }
 
 absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
-                                           const JoinRequest& request) {
+                                           const JoinRequest& request,
+                                           absl::Duration lease) {
   Transaction transaction(state);
   const bool was_formed = state.workers->is_formed();
-  absl::StatusOr<JoinReply> reply = AddWorker(state, request);
+  absl::StatusOr<JoinReply> reply = AddWorker(state, request, lease);
   if (!reply.ok()) return reply;
   // An elastic group then awaits none of those who have not come.
   if (state.workers->is_formed() && !was_formed) OnWorkersGone(transaction, {});
   // The calls of the epoch that was replaced end.
-  if (request.replaces_epoch != 0) WakeAll(transaction);
+  if (request.replaces_epoch() != 0) WakeAll(transaction);
   return reply;
 }
 
 absl::Status RemoveWorker(NamespaceState& state, const LeaveRequest& request) {
+  const Worker worker = WorkerOf(request.worker());
+  std::optional<Step> last_step;
+  if (request.has_step()) last_step = request.step();
   Transaction transaction(state);
-  const Worker& worker = request.worker;
   RETURN_IF_ERROR(state.workers->CheckJoined(worker, state.Now()));
-  if (request.lost) {
+  if (request.lost()) {
     state.workers->EndLease(worker, state.Now());
     Lose(transaction, {worker.rank});
   } else {
-    state.workers->Leave(worker, request.step);
+    state.workers->Leave(worker, last_step);
   }
   OnWorkersGone(transaction, {worker.rank});
   return absl::OkStatus();
@@ -354,32 +367,37 @@ absl::Status RemoveWorker(NamespaceState& state, const LeaveRequest& request) {
 
 absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request,
                                           const CallContext&) {
-  RETURN_IF_ERROR(CheckWorkerName(request.worker_name));
-  ASSIGN_OR_RETURN(const JoinReply reply, AddWorkerAndWake(*state_, request));
+  RETURN_IF_ERROR(CheckWorkerName(request.worker_name()));
+  ASSIGN_OR_RETURN(const absl::Duration lease,
+                   DecodeDuration("lease", request.lease()));
+  ASSIGN_OR_RETURN(JoinReply reply, AddWorkerAndWake(*state_, request, lease));
   state_->Report(StoreEvent::kWorkerJoined,
-                 absl::StrCat("rank ", reply.worker.rank, " (",
-                              Quoted(request.worker_name), ")"));
+                 absl::StrCat("rank ", reply.worker().rank(), " (",
+                              Quoted(request.worker_name()), ")"));
   return reply;
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
     const KeepAliveRequest& request, const CallContext&) {
+  const Worker worker = WorkerOf(request.worker());
   MutexLock lock(&state_->mutex);
   const absl::Duration now = state_->Now();
-  RETURN_IF_ERROR(state_->workers->CheckJoined(request.worker, now));
-  state_->workers->Renew(request.worker, now);
-  return KeepAliveReply{
-      .lease_remaining = state_->workers->LeaseRemaining(request.worker, now),
-      .num_workers = state_->workers->num_workers(),
-      .next_step = state_->mode->NextStepOf(request.worker.rank)};
+  RETURN_IF_ERROR(state_->workers->CheckJoined(worker, now));
+  state_->workers->Renew(worker, now);
+  KeepAliveReply reply;
+  EncodeDuration(state_->workers->LeaseRemaining(worker, now),
+                 reply.mutable_lease_remaining());
+  reply.set_num_workers(state_->workers->num_workers());
+  reply.set_next_step(state_->mode->NextStepOf(worker.rank));
+  return reply;
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request, const CallContext&) {
   RETURN_IF_ERROR(RemoveWorker(*state_, request));
   // The loss has been reported.
-  if (request.lost) return absl::OkStatus();
+  if (request.lost()) return absl::OkStatus();
   state_->Report(StoreEvent::kWorkerLeft,
-                 absl::StrCat("rank ", request.worker.rank));
+                 absl::StrCat("rank ", WorkerOf(request.worker()).rank));
   return absl::OkStatus();
 }
 

@@ -123,8 +123,8 @@ TEST_F(MirroredClusterTest, LeaveEndsTheWaitsAtOtherServers) {
   const absl::StatusOr<JoinReply> taken =
       Ours().TryJoin("other", absl::Minutes(5));
   ASSERT_OK(taken);
-  EXPECT_EQ(taken->next_step, 2u);
-  ASSERT_OK(Ours().As(taken->worker).Push("w", Full({4}, 1), 2));
+  EXPECT_EQ(taken->next_step(), 2u);
+  ASSERT_OK(Ours().As(WorkerOf(taken->worker())).Push("w", Full({4}, 1), 2));
   EXPECT_THAT(workers[0].Pull("w"),
               IsOkAndHolds(HasTensor(IsFilledWith(2 * kWorkers))));
 }

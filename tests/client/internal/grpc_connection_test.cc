@@ -161,6 +161,13 @@ TEST_F(GrpcConnectionTest, MalformedReplyIsInternal) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("reply")));
 }
 
+TEST_F(GrpcConnectionTest, ReplyToJoinThatLacksItsWorkerIsInternal) {
+  service_.join_response.clear_worker();
+  EXPECT_THAT(connection_->Call(JoinRequest(), {}),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("malformed reply: worker: missing")));
+}
+
 TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
   EXPECT_THAT(
       connection_->Call(

@@ -15,6 +15,7 @@
 #include "tensor/rule_spec.h"
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace checkpoint_directory_test {
@@ -127,11 +128,10 @@ class TakeoverOfGroupTest : public CheckpointDirectoryTest {
     CreateNamespace(store, "g", {.mode = Mode::kSync, .num_workers = 2});
   }
   static JoinReply Join(SavedStore& store, uint32_t rank) {
-    JoinRequest request = {.name_space = "g"};
-    request.worker_name = absl::StrCat("worker", rank);
-    request.lease = absl::Minutes(10);
-    request.rank = rank;
-    return store.store().Join(request).value();
+    return store.store()
+        .Join(testing::JoinOf("g", absl::StrCat("worker", rank),
+                              absl::Minutes(10), rank))
+        .value();
   }
   static uint32_t PartitionOfKey() { return PartitionOf("g", "k", 4); }
 };
@@ -145,20 +145,20 @@ TEST_F(TakeoverOfGroupTest, RepeatsOpenRoundsWhereItHadNoKeys) {
 
   ASSERT_OK(TakeOver(PartitionOfKey()));
 
-  EXPECT_EQ(Join(other_, 0).next_step, 6u);
+  EXPECT_EQ(Join(other_, 0).next_step(), 6u);
 }
 
 TEST_F(TakeoverOfGroupTest, StaysWhereItIsIfNoKeyComes) {
-  KeepAliveRequest keep_alive = {.name_space = "g"};
-  keep_alive.worker = Run(other_)[1];
-  const Step next_step = other_.store().KeepAlive(keep_alive)->next_step;
+  const auto keep_alive =
+      testing::RequestOfMember<KeepAliveRequest>("g", Run(other_)[1]);
+  const Step next_step = other_.store().KeepAlive(keep_alive)->next_step();
   Create(Restart());
   ASSERT_OK(saved_->checkpoints().Save());
   saved_.reset();
 
   ASSERT_OK(TakeOver((PartitionOfKey() + 1) % 4));
 
-  EXPECT_EQ(Join(other_, 1).next_step, next_step);
+  EXPECT_EQ(Join(other_, 1).next_step(), next_step);
 }
 
 TEST_F(CheckpointDirectoryTest, ServerThatRunsIsNotRestored) {

@@ -25,6 +25,7 @@
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -199,8 +200,7 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
 
 JoinReply JoinAs(SavedStore& saved, const std::string& name) {
   return saved.store()
-      .Join(
-          {.name_space = "s", .worker_name = name, .lease = absl::Minutes(10)})
+      .Join(testing::JoinOf("s", name, absl::Minutes(10)))
       .value();
 }
 
@@ -217,8 +217,8 @@ TEST_F(CheckpointsTest,
   SavedStore& before = Restart();
   CreateNamespace(before, "s", {.mode = Mode::kSync, .num_workers = 2});
   ASSERT_OK(before.Init("s", "k", Filled(DType::kF32, 0)));
-  Worker a = JoinAs(before, "a").worker;
-  Worker b = JoinAs(before, "b").worker;
+  Worker a = WorkerOf(JoinAs(before, "a").worker());
+  Worker b = WorkerOf(JoinAs(before, "b").worker());
   ASSERT_OK(before.Push(StepOf(a, 1, 1)));
   ASSERT_OK(before.Push(StepOf(b, 1, 2)));
   // Ahead by two steps.
@@ -233,12 +233,12 @@ TEST_F(CheckpointsTest,
   // In another order than before.
   const JoinReply second = JoinAs(after, "b");
   const JoinReply first = JoinAs(after, "a");
-  EXPECT_EQ(first.worker.rank, a.rank);
-  EXPECT_EQ(first.next_step, 1u);
-  EXPECT_EQ(second.worker.rank, b.rank);
-  EXPECT_EQ(second.next_step, 2u);
-  a = first.worker;
-  b = second.worker;
+  EXPECT_EQ(first.worker().rank(), a.rank);
+  EXPECT_EQ(first.next_step(), 1u);
+  EXPECT_EQ(second.worker().rank(), b.rank);
+  EXPECT_EQ(second.next_step(), 2u);
+  a = WorkerOf(first.worker());
+  b = WorkerOf(second.worker());
   const auto repeated = after.Push(StepOf(a, 1, 1));
   ASSERT_OK(repeated);
   EXPECT_TRUE(repeated->results[0].repeated);
@@ -261,8 +261,8 @@ TEST_F(CheckpointsTest, AGroupGoesBackToTheFirstStepThatLacksAnything) {
   const auto join = [&] {
     for (const std::string name : {"a", "b"}) {
       const JoinReply joined = JoinAs(*saved, name);
-      workers[joined.worker.rank] = joined.worker;
-      next_steps[joined.worker.rank] = joined.next_step;
+      workers[joined.worker().rank()] = WorkerOf(joined.worker());
+      next_steps[joined.worker().rank()] = joined.next_step();
     }
   };
   const auto push = [&](uint32_t rank, const std::string& key, Step step) {

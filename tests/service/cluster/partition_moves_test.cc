@@ -19,6 +19,7 @@
 #include "service/cluster/placement_changes.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace partition_moves_test {
@@ -229,11 +230,10 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
 TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
   CreateKey(Rounds(/*num_workers=*/2));
   const auto join = [](MovingServer& server, uint32_t rank) {
-    JoinRequest request = {.name_space = kNamespace};
-    request.worker_name = absl::StrCat("worker", rank);
-    request.lease = absl::Seconds(1);
-    request.rank = rank;
-    return server.store().Join(request, {}).value();
+    return server.store()
+        .Join(testing::JoinOf(kNamespace, absl::StrCat("worker", rank),
+                              absl::Seconds(1), rank))
+        .value();
   };
   const auto push = [](MovingServer& server, const Worker& worker, Step step) {
     PushRequest request = PushStep(worker.rank, step);
@@ -241,8 +241,8 @@ TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
     request.call_id.reset();
     return server.Push(request).status();
   };
-  const Worker first = join(*a_, 0).worker;
-  const Worker second = join(*a_, 1).worker;
+  const Worker first = WorkerOf(join(*a_, 0).worker());
+  const Worker second = WorkerOf(join(*a_, 1).worker());
   ASSERT_OK(push(*a_, first, 1));
   ASSERT_OK(push(*a_, second, 1));
   ASSERT_OK(push(*a_, first, 2));
@@ -252,8 +252,8 @@ TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
 
   for (uint32_t rank = 0; rank < 2; ++rank) {
     const JoinReply joined = join(*b_, rank);
-    EXPECT_LE(joined.next_step, 2u);
-    ASSERT_OK(push(*b_, joined.worker, 2));
+    EXPECT_LE(joined.next_step(), 2u);
+    ASSERT_OK(push(*b_, WorkerOf(joined.worker()), 2));
   }
   EXPECT_EQ(ElementOf(*b_), 4);
 }

@@ -32,6 +32,7 @@
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::testing {
 
@@ -177,13 +178,12 @@ class MirroredServersTest : public ::testing::Test {
   }
 
   void Join(uint32_t server, uint32_t rank) {
-    JoinRequest request = {.name_space = kSpace};
-    request.worker_name = absl::StrCat("worker", rank);
-    request.lease = absl::Minutes(5);
-    request.rank = rank;
-    const auto joined = servers_[server]->Call(request, {});
+    const auto joined = servers_[server]->Call(
+        testing::JoinOf(kSpace, absl::StrCat("worker", rank), absl::Minutes(5),
+                        rank),
+        {});
     ASSERT_OK(joined);
-    joined_.emplace_back(At(server).As(joined->worker));
+    joined_.emplace_back(At(server).As(WorkerOf(joined->worker())));
   }
   // The workers, each at its server of so many.
   void Choose(uint32_t num_servers) {

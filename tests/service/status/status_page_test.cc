@@ -15,6 +15,7 @@
 #include "service/rpc/incarnation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -46,12 +47,9 @@ class StatusPagesTest : public ::testing::Test {
     EXPECT_OK(answer.Wait());
   }
   Worker Join(const std::string& name) {
-    return store_
-        .Join({.name_space = "group",
-               .worker_name = name,
-               .lease = absl::Minutes(10)})
-        .value()
-        .worker;
+    return WorkerOf(
+        store_.Join(testing::JoinOf("group", name, absl::Minutes(10)))
+            ->worker());
   }
   // The round stays open, so nobody waits for its end.
   void Push(const Worker& worker, const std::string& key, Step step) {

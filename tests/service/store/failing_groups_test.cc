@@ -33,6 +33,7 @@
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace failing_groups_test {
@@ -172,8 +173,7 @@ class Group {
     switch (choose_(5)) {
       case 3:
         Note("fails", rank);
-        ASSERT_OK(store_.Leave(
-            {.name_space = "n", .worker = member.worker, .lost = true}));
+        ASSERT_OK(store_.Leave(testing::FailureOf("n", member.worker)));
         member.has_lease = false;
         member.pull = nullptr;
         member.state = State::kDead;
@@ -203,31 +203,30 @@ class Group {
 
   void Join(uint32_t rank, uint64_t replaces_epoch = 0) {
     Member& member = members_[rank];
-    const absl::StatusOr<JoinReply> reply =
-        store_.Join({.name_space = "n",
-                     .worker_name = NameOf(rank, member.life),
-                     .lease = kLease,
-                     .replaces_epoch = replaces_epoch,
-                     .rank = rank});
+    JoinRequest request =
+        testing::JoinOf("n", NameOf(rank, member.life), kLease, rank);
+    request.set_replaces_epoch(replaces_epoch);
+    const absl::StatusOr<JoinReply> reply = store_.Join(request);
     ASSERT_OK(reply);
-    ASSERT_EQ(reply->worker.rank, rank);
+    ASSERT_EQ(reply->worker().rank(), rank);
     const bool was_lost = has_come_[rank] == member.life + 1;
-    EXPECT_EQ(reply->lost_before, was_lost && replaces_epoch == 0);
+    EXPECT_EQ(reply->lost_before(), was_lost && replaces_epoch == 0);
     has_come_[rank] = member.life + 1;
     member = {.state = State::kLive,
               .has_lease = true,
               .last = member.last,
               .life = member.life,
               .order = was_lost ? member.order : ++last_order_};
-    member.worker = reply->worker;
-    GoTo(rank, reply->next_step);
+    member.worker = WorkerOf(reply->worker());
+    GoTo(rank, reply->next_step());
     Note("joined", rank);
   }
 
   void Leave(uint32_t rank) {
     Note("leaves", rank);
     Member& member = members_[rank];
-    ASSERT_OK(store_.Leave({.name_space = "n", .worker = member.worker}));
+    ASSERT_OK(store_.Leave(
+        testing::RequestOfMember<LeaveRequest>("n", member.worker)));
     member.state = State::kLeft;
     member.has_lease = false;
     member.order = ++last_order_;
@@ -249,8 +248,8 @@ class Group {
     for (int half = 0; half < 2; ++half) {
       for (uint32_t other = 0; other < kNumWorkers; ++other) {
         if (other == rank || !members_[other].has_lease) continue;
-        ASSERT_OK(store_.KeepAlive(
-            {.name_space = "n", .worker = members_[other].worker}));
+        ASSERT_OK(store_.KeepAlive(testing::RequestOfMember<KeepAliveRequest>(
+            "n", members_[other].worker)));
       }
       alarms_.Advance(kLease / 2 + absl::Milliseconds(1));
     }

@@ -20,6 +20,7 @@
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -188,9 +189,8 @@ TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {
   for (const char* const name : {"a", "b", "c"}) {
     ASSERT_OK_AND_ASSIGN(
         const JoinReply joined,
-        store_.Join(
-            {.name_space = "s", .worker_name = name, .lease = absl::Hours(1)}));
-    workers.push_back(joined.worker);
+        store_.Join(testing::JoinOf("s", name, absl::Hours(1))));
+    workers.push_back(WorkerOf(joined.worker()));
   }
   Contribute({"lacking"}, workers[0]);
   for (const int i : {0, 2}) Contribute(keys, workers[i]);
@@ -202,7 +202,8 @@ TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {
       PullOfContributor({keys[0], "lacking"}, true, workers[0]);
   const uint64_t before = num_looks;
 
-  ASSERT_OK(store_.Leave({.name_space = "s", .worker = workers[2]}));
+  ASSERT_OK(
+      store_.Leave(testing::RequestOfMember<LeaveRequest>("s", workers[2])));
 
   EXPECT_LT(num_looks - before, 100u);
   EXPECT_THAT(lacking.Wait(), HasReason(Reason::kWorkerLeft));

@@ -23,6 +23,7 @@
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -475,22 +476,15 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   ASSERT_OK(InitNow(store, std::move(init)).status());
   ASSERT_OK(store.SetRule(testing::SetRuleOf("sgd", "w*", "n")));
   const Worker stays =
-      store
-          .Join(
-              {.name_space = "n", .worker_name = "a", .lease = absl::Hours(1)})
-          ->worker;
-  ASSERT_OK(store
-                .Join({.name_space = "n",
-                       .worker_name = "b",
-                       .lease = absl::Seconds(1)})
-                .status());
+      WorkerOf(store.Join(testing::JoinOf("n", "a", absl::Hours(1)))->worker());
+  ASSERT_OK(store.Join(testing::JoinOf("n", "b", absl::Seconds(1))));
   PushRequest push{.name_space = "n", .worker = stays, .step = 1};
   push.entries.push_back({"w", false, Filled(1)});
   Inbox<PushReply> pushed;
   store.Push(std::move(push), {}, pushed.Callback());
 
   alarms.Advance(absl::Seconds(2));
-  ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
+  ASSERT_OK(store.Leave(testing::RequestOfMember<LeaveRequest>("n", stays)));
   ASSERT_OK(store.DeleteNamespace({.name_space = "n"}));
 
   EXPECT_THAT(

@@ -19,6 +19,7 @@
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace next_step_test {
@@ -87,15 +88,15 @@ class RandomGroup {
         // Who ends within a step fails.
         if (member.step != member.last + 1 || Below(2) > 0) return;
         Note(rank, "leaves");
-        EXPECT_OK(store_.Leave({.name_space = "n", .worker = *member.worker}));
+        EXPECT_OK(store_.Leave(
+            testing::RequestOfMember<LeaveRequest>("n", *member.worker)));
         if (Below(2) == 0) ++member.life;
         member.worker.reset();
         return;
       case 2:
         if (Below(2) > 0) return;
         Note(rank, "fails");
-        EXPECT_OK(store_.Leave(
-            {.name_space = "n", .worker = *member.worker, .lost = true}));
+        EXPECT_OK(store_.Leave(testing::FailureOf("n", *member.worker)));
         member.worker.reset();
         return;
       default:
@@ -105,14 +106,11 @@ class RandomGroup {
 
   void Join(uint32_t rank) {
     Member& member = members_[rank];
-    const absl::StatusOr<JoinReply> reply =
-        store_.Join({.name_space = "n",
-                     .worker_name = absl::StrCat(rank, ".", member.life),
-                     .lease = absl::Hours(1),
-                     .rank = rank});
+    const absl::StatusOr<JoinReply> reply = store_.Join(testing::JoinOf(
+        "n", absl::StrCat(rank, ".", member.life), absl::Hours(1), rank));
     ASSERT_OK(reply);
-    member.worker = reply->worker;
-    member.step = reply->next_step;
+    member.worker = WorkerOf(reply->worker());
+    member.step = reply->next_step();
     member.num_pushed = 0;
     Note(rank, "joins");
   }
@@ -149,8 +147,9 @@ class RandomGroup {
 
   Step NextStep(uint32_t rank) {
     return store_
-        .KeepAlive({.name_space = "n", .worker = *members_[rank].worker})
-        ->next_step;
+        .KeepAlive(testing::RequestOfMember<KeepAliveRequest>(
+            "n", *members_[rank].worker))
+        ->next_step();
   }
 
   void Check(uint32_t rank) {

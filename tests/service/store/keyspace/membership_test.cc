@@ -10,6 +10,7 @@
 #include "tests/service/store/keyspace/workers_of_store.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace namespace_members_test {
@@ -50,12 +51,8 @@ class ElasticGroupTest : public MembershipTest,
                          public ::testing::WithParamInterface<Mode> {
  protected:
   Worker JoinAs(const std::string& name, uint32_t rank) {
-    return store_
-        .Join({.name_space = "n",
-               .worker_name = name,
-               .lease = kLease,
-               .rank = rank})
-        ->worker;
+    return WorkerOf(
+        store_.Join(testing::JoinOf("n", name, kLease, rank))->worker());
   }
 };
 
@@ -88,7 +85,7 @@ TEST_F(MembershipTest, WhoLeavesMustPushNothingAgain) {
 
   ASSERT_OK(Leave(a));
 
-  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+  EXPECT_EQ(TryJoin("a")->next_step(), 2u);
   EXPECT_OK(Push(b, 1));
   EXPECT_EQ(Value(), 1);
 }
@@ -113,6 +110,17 @@ TEST_F(MembershipTest, LossOfManyIsOneLoss) {
   EXPECT_EQ(Describe().rounds_failed, 1u);
 }
 
+TEST_F(MembershipTest, LeaseThatIsNoDurationIsInvalid) {
+  CreateSync(1);
+  JoinRequest join = testing::JoinOf("n", "a", kLease);
+  for (const int64_t seconds : {INT64_MIN, int64_t{400'000'000'000}}) {
+    join.mutable_lease()->set_seconds(seconds);
+    EXPECT_THAT(store_.Join(join),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("lease: expected a duration")));
+  }
+}
+
 TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   CreateSync(2);
   const Worker before = Join("a");
@@ -121,24 +129,20 @@ TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   Inbox<PullReply> waiting;
   StartPull(before, waiting);
 
-  ASSERT_OK_AND_ASSIGN(const JoinReply after,
-                       store_.Join({.name_space = "n",
-                                    .worker_name = "a",
-                                    .lease = kLease,
-                                    .replaces_epoch = before.epoch}));
+  JoinRequest join = testing::JoinOf("n", "a", kLease);
+  join.set_replaces_epoch(before.epoch);
+  ASSERT_OK_AND_ASSIGN(const JoinReply after, store_.Join(join));
 
-  EXPECT_EQ(after.worker.rank, before.rank);
-  EXPECT_EQ(after.next_step, 1u);
+  EXPECT_EQ(after.worker().rank(), before.rank);
+  EXPECT_EQ(after.next_step(), 1u);
   for (const uint64_t not_its : {before.epoch, b.epoch}) {
-    EXPECT_THAT(store_.Join({.name_space = "n",
-                             .worker_name = "a",
-                             .lease = kLease,
-                             .replaces_epoch = not_its}),
+    join.set_replaces_epoch(not_its);
+    EXPECT_THAT(store_.Join(join),
                 HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
   }
   EXPECT_THAT(waiting.Wait(), HasReason(Reason::kLeaseLost));
   EXPECT_THAT(KeepAlive(before), HasReason(Reason::kLeaseLost));
-  EXPECT_TRUE(Push(after.worker, 1, 77)->results[0].repeated);
+  EXPECT_TRUE(Push(WorkerOf(after.worker()), 1, 77)->results[0].repeated);
   ASSERT_OK(Push(b, 1, 1));
   EXPECT_EQ(Value(), 11);
   EXPECT_EQ(Describe().lease_expirations, 0u);

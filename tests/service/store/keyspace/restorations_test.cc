@@ -17,6 +17,7 @@
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -149,20 +150,19 @@ TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
 TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
   Init("n", "k");
-  const JoinRequest join = {
-      .name_space = "n", .worker_name = "a", .lease = absl::Seconds(10)};
-  const Worker worker = store_.Join(join)->worker;
+  const JoinRequest join = testing::JoinOf("n", "a", absl::Seconds(10));
+  const Worker worker = WorkerOf(store_.Join(join)->worker());
   ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait());
   const KeptSnapshot snapshot = Taken("n");
   MemoryTensorStore restored({}, &backend_, &alarms_);
   const auto restoration = restored.StartRestoration(OnExisting::kFail);
   Fill(*restoration, snapshot);
   ASSERT_OK(restoration->Commit());
-  const JoinReply first = restored.Join(join).value();
+  const Worker first = WorkerOf(restored.Join(join)->worker());
 
-  ASSERT_OK(restored.Leave({.name_space = "n", .worker = first.worker}));
+  ASSERT_OK(restored.Leave(testing::RequestOfMember<LeaveRequest>("n", first)));
 
-  EXPECT_EQ(restored.Join(join)->next_step, 1u);
+  EXPECT_EQ(restored.Join(join)->next_step(), 1u);
 }
 
 TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {

@@ -50,8 +50,8 @@ class RestoredGroupsTest : public WorkersOfStoreTest {
     std::vector<JoinReply> told;
     for (const std::string& name : names) told.push_back(*TryJoin(name));
     for (const JoinReply& each : told) {
-      for (Step step = each.next_step; step <= last; ++step) {
-        EXPECT_OK(Push(each.worker, step));
+      for (Step step = each.next_step(); step <= last; ++step) {
+        EXPECT_OK(Push(WorkerOf(each.worker()), step));
       }
     }
     EXPECT_EQ(Describe().rounds_open, 0u);

@@ -17,6 +17,7 @@
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -281,19 +282,18 @@ TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
   CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
   Init("n", "k");
   const auto join = [this](const std::string& name) {
-    return store_.Join({.name_space = "n",
-                        .worker_name = name,
-                        .lease = absl::Seconds(10),
-                        .rank = 0});
+    return WorkerOf(
+        store_.Join(testing::JoinOf("n", name, absl::Seconds(10), /*rank=*/0))
+            ->worker());
   };
   const auto lose = [this](const Worker& worker) {
-    return store_.Leave({.name_space = "n", .worker = worker, .lost = true});
+    return store_.Leave(testing::FailureOf("n", worker));
   };
-  const Worker first = join("a")->worker;
+  const Worker first = join("a");
   ASSERT_OK(PushTo(store_, "k", /*step=*/1, &first).Wait());
   ASSERT_OK(lose(first));
   // Has the step of the worker before it, and has not pushed itself.
-  ASSERT_OK(lose(join("b")->worker));
+  ASSERT_OK(lose(join("b")));
 
   EXPECT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}}, [] {
     return absl::DeadlineExceededError("a round is open");

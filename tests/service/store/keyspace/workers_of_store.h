@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv::namespace_members_test {
 
@@ -35,15 +36,18 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
 
   absl::StatusOr<JoinReply> TryJoin(const std::string& name,
                                     absl::Duration lease = kLease) {
-    return store_.Join(
-        {.name_space = "n", .worker_name = name, .lease = lease});
+    return store_.Join(testing::JoinOf("n", name, lease));
   }
-  Worker Join(const std::string& name) { return TryJoin(name)->worker; }
+  Worker Join(const std::string& name) {
+    return WorkerOf(TryJoin(name)->worker());
+  }
   absl::Status KeepAlive(const Worker& worker) {
-    return store_.KeepAlive({.name_space = "n", .worker = worker}).status();
+    return store_
+        .KeepAlive(testing::RequestOfMember<KeepAliveRequest>("n", worker))
+        .status();
   }
   absl::Status Leave(const Worker& worker) {
-    return store_.Leave({.name_space = "n", .worker = worker});
+    return store_.Leave(testing::RequestOfMember<LeaveRequest>("n", worker));
   }
   // Moves the time past the lease of all workers but `survivors`.
   void LoseAllBut(const std::vector<Worker>& survivors) {
@@ -74,8 +78,8 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
   }
   void StartBarrier(const Worker& worker, Inbox<BarrierReply>& inbox,
                     absl::Duration timeout = absl::InfiniteDuration()) {
-    store_.Barrier({.name_space = "n", .worker = worker, .barrier = "b"},
-                   {.timeout = timeout}, inbox.Callback());
+    store_.Barrier(testing::BarrierOf("n", worker, "b"), {.timeout = timeout},
+                   inbox.Callback());
   }
   void AddKey(const std::string& key) {
     InitRequest init;

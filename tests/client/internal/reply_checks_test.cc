@@ -1,0 +1,41 @@
+#include "client/internal/reply_checks.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST(ReplyChecksTest, JoinNeedsAWorkerOfARank) {
+  JoinReply reply;
+
+  EXPECT_THAT(CheckFields(reply), StatusIs(kInvalid, "worker: missing"));
+  reply.mutable_worker()->set_epoch(5);
+  EXPECT_THAT(CheckFields(reply), StatusIs(kInvalid, "worker.rank: missing"));
+  reply.mutable_worker()->set_rank(0);
+  EXPECT_OK(CheckFields(reply));
+}
+
+TEST(ReplyChecksTest, LeasesAreDurations) {
+  JoinReply joined;
+  joined.mutable_worker()->set_rank(0);
+  joined.mutable_lease()->set_seconds(400'000'000'000);
+  KeepAliveReply alive;
+  alive.mutable_lease_remaining()->set_seconds(1);
+  alive.mutable_lease_remaining()->set_nanos(-1);
+
+  EXPECT_THAT(CheckFields(joined),
+              StatusIs(kInvalid, HasSubstr("lease: expected a duration")));
+  EXPECT_THAT(
+      CheckFields(alive),
+      StatusIs(kInvalid, HasSubstr("lease_remaining: expected a duration")));
+}
+
+}  // namespace
+}  // namespace tensorkv
