@@ -58,12 +58,7 @@ using Protos = ::testing::Types<
     v1::SetHyperparametersRequest, v1::SetHyperparametersResponse,
     v1::WorkerStatus, v1::JoinRequest, v1::JoinResponse, v1::KeepAliveRequest,
     v1::KeepAliveResponse, v1::LeaveRequest, v1::BarrierRequest,
-    v1::CheckpointStatus, v1::SaveCheckpointRequest, v1::SaveCheckpointResponse,
-    v1::RestoreCheckpointRequest, v1::RestoreCheckpointResponse,
-    v1::ListCheckpointsRequest, v1::ListCheckpointsResponse,
-    v1::DeleteCheckpointRequest, v1::VerifyCheckpointRequest,
-    v1::DescribeServerResponse, v1::DescribeClusterResponse,
-    v1::ResizeClusterRequest, v1::ResizeClusterResponse>;
+    v1::ClusterPlacement>;
 TYPED_TEST_SUITE(RoundTripTest, Protos);
 
 TYPED_TEST(RoundTripTest, RandomMessagesSurvive) {

@@ -173,7 +173,7 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
        "KEEP"},
       {RestoreOf("then", {}, "", static_cast<v1::OnExisting>(9)),
        absl::StatusCode::kInvalidArgument,
-       "on_existing"},
+       "on_existing: unknown number 9"},
       {RestoreOf("then", {"a"}, "", replace),
        absl::StatusCode::kCancelled,
        "given up",
