@@ -76,9 +76,8 @@ void AddList(CLI::App& checkpoint, Action& action) {
           ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> checkpoints,
                            invocation.client.ListCheckpoints());
           invocation.PrintTable(
-              checkpoints,
-              {"name", "create_time", "bytes", "written_bytes", "num_keys",
-               "namespaces", "sequence", "automatic"});
+              checkpoints, {"name", "create_time", "bytes", "written_bytes",
+                            "num_keys", "namespaces", "sequence", "automatic"});
           return absl::OkStatus();
         };
       });

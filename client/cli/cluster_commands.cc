@@ -59,7 +59,8 @@ absl::Status RunStatus(Invocation& invocation) {
                                                  "partitions", "to_restore",
                                                  "num_keys", "used_bytes"}};
   for (uint32_t i = 0; i < placement.servers.size(); ++i) {
-    const v1::ClusterServer& server = cluster.placement().servers(static_cast<int>(i));
+    const v1::ClusterServer& server =
+        cluster.placement().servers(static_cast<int>(i));
     const auto num_partitions = std::ranges::count(placement.owners, i);
     const int64_t num_to_restore = NumToRestore(placement, i);
     // One that does not answer shows as such.

@@ -100,14 +100,14 @@ py::dict Describe(const CheckpointStatus& status) {
 }
 
 py::dict Describe(const ServerStatus& status) {
-  return py::dict(
-      "version"_a = status.version(), "incarnation"_a = status.incarnation(),
-      "started"_a = status.start_time().seconds(),
-      "devices"_a = TextsOf(status.devices()),
-      "budget_bytes"_a = status.budget_bytes(),
-      "used_bytes"_a = status.used_bytes(),
-      "max_message_bytes"_a = status.max_message_bytes(),
-      "max_entries"_a = status.max_entries());
+  return py::dict("version"_a = status.version(),
+                  "incarnation"_a = status.incarnation(),
+                  "started"_a = status.start_time().seconds(),
+                  "devices"_a = TextsOf(status.devices()),
+                  "budget_bytes"_a = status.budget_bytes(),
+                  "used_bytes"_a = status.used_bytes(),
+                  "max_message_bytes"_a = status.max_message_bytes(),
+                  "max_entries"_a = status.max_entries());
 }
 
 }  // namespace tensorkv::python

@@ -125,8 +125,7 @@ absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
                                          const SavedCheckpoint& saved) {
   {
     MutexLock lock(&mutex_);
-    restoring_ = {.name = checkpoint.name(),
-                  .total_bytes = checkpoint.bytes()};
+    restoring_ = {.name = checkpoint.name(), .total_bytes = checkpoint.bytes()};
   }
   Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name(),
                    " bytes=", checkpoint.bytes()));
@@ -239,7 +238,8 @@ void Checkpoints::ForgetFormer() {
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(
     const SaveCheckpointRequest& request, CheckpointStatus status) {
   const std::string path = PathOf(status.name());
-  const std::string partial = PathOf(absl::StrCat(kPartialPrefix, status.name()));
+  const std::string partial =
+      PathOf(absl::StrCat(kPartialPrefix, status.name()));
   RETURN_IF_ERROR(RemoveDirectory(partial));
   RETURN_IF_ERROR(MakeDirectory(partial));
   absl::StatusOr<CheckpointStatus> written = WriteTo(partial, request, status);

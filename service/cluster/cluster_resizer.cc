@@ -228,14 +228,13 @@ absl::StatusOr<ResizeClusterReply> ClusterResizer::Resize(
       return ReplyOf(reading);
     }
     // Read again, whatever the answer is.
-    RETURN_IF_ERROR(
-        (request.lost().empty()
-             ? request_records_.SetWanted(resized.wanted,
-                                          reading.wanted_revision)
-             : request_records_.ReplacePlacementAndWanted(
-                   resized.placement, resized.wanted, reading,
-                   {request.lost().begin(), request.lost().end()}))
-            .status());
+    RETURN_IF_ERROR((request.lost().empty()
+                         ? request_records_.SetWanted(resized.wanted,
+                                                      reading.wanted_revision)
+                         : request_records_.ReplacePlacementAndWanted(
+                               resized.placement, resized.wanted, reading,
+                               {request.lost().begin(), request.lost().end()}))
+                        .status());
   }
   return absl::UnavailableError("others write to etcd all the time");
 }

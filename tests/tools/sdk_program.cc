@@ -107,8 +107,7 @@ void TryMessages(Client& client) {
   RestoreCheckpointRequest request;
   request.set_name("last");
   request.add_namespaces("sdk");
-  Expect(absl::IsFailedPrecondition(
-             client.RestoreCheckpoint(request).status()),
+  Expect(absl::IsFailedPrecondition(client.RestoreCheckpoint(request).status()),
          "no checkpoints");
   ResizeClusterReply reply;
   reply.add_servers()->set_name("a");

@@ -106,7 +106,8 @@ TEST(MessageTextTest, TimesAreThoseOfTheCalendar) {
   v1::CheckpointStatus status;
   status.mutable_create_time()->set_seconds(86400);
 
-  EXPECT_THAT(MessageText(status), HasSubstr("create_time:    1970-01-02T00:00:00Z\n"));
+  EXPECT_THAT(MessageText(status),
+              HasSubstr("create_time:    1970-01-02T00:00:00Z\n"));
 }
 
 TEST(MessageTableTest, HasALinePerMessageAndAColumnPerPath) {

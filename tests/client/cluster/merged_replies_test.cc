@@ -165,7 +165,8 @@ ListCheckpointsReply CheckpointsOf(
 
 TEST(CommonCheckpointsTest, AreThoseThatAllHave) {
   const std::vector<ListCheckpointsReply> lists = {
-      CheckpointsOf({{"a", 1}, {"b", 2}}), CheckpointsOf({{"b", 40}, {"c", 3}})};
+      CheckpointsOf({{"a", 1}, {"b", 2}}),
+      CheckpointsOf({{"b", 40}, {"c", 3}})};
 
   const ListCheckpointsReply common = CommonCheckpoints(lists, /*page_size=*/0);
 

@@ -27,9 +27,9 @@ namespace {
 using testing::Background;
 using testing::Caller;
 using testing::Full;
+using ::testing::HasSubstr;
 using testing::StatusIs;
 using testing::TestCluster;
-using ::testing::HasSubstr;
 
 // Servers that answer questions about their cluster as the test says.
 class PlacementSourceTest : public ::testing::Test {

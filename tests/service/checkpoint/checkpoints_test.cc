@@ -442,9 +442,9 @@ TEST_F(CheckpointsTest, VerifyingEndsWithItsCall) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
 
-  EXPECT_THAT(Verify(saved.checkpoints(), "last",
-                     {.cancellation = cancellation}),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(
+      Verify(saved.checkpoints(), "last", {.cancellation = cancellation}),
+      StatusIs(absl::StatusCode::kCancelled));
   EXPECT_OK(Verify(saved.checkpoints(), "last"));
 }
 
@@ -554,10 +554,8 @@ TEST_F(CheckpointsTest, NamesAndDirectoriesAreChecked) {
   }
   EXPECT_THAT(SaveAs(checkpoints, "b", {"none"}),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(Remove(checkpoints, "b"),
-              StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(Verify(checkpoints, "b"),
-              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Remove(checkpoints, "b"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Verify(checkpoints, "b"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Checkpoints::Create({.directory = directory_}, &saved.store()),
               StatusIs(absl::StatusCode::kUnavailable));
 }

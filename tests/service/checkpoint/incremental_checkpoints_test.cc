@@ -199,8 +199,7 @@ TEST_F(IncrementalCheckpointsTest, OneOfSomeNamespacesSharesAndIsNotShared) {
   InitKeys(2);
   Save("0");
   Push(0);
-  const auto some =
-      SaveAs(saved_->checkpoints(), "some", {"default"});
+  const auto some = SaveAs(saved_->checkpoints(), "some", {"default"});
   ASSERT_OK(some);
   EXPECT_FALSE(IsWhole(*some));
   const uint64_t before = std::filesystem::hard_link_count(ValuesOf("0"));

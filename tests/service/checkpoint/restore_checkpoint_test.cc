@@ -163,17 +163,16 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
   const Row rows[] = {
       {RestoreOf("never"), absl::StatusCode::kNotFound, "\"never\""},
       {RestoreOf("../then"), absl::StatusCode::kInvalidArgument, "letters"},
-      {RestoreOf("then", {"a", "c"}, "", replace),
-       absl::StatusCode::kNotFound,
+      {RestoreOf("then", {"a", "c"}, "", replace), absl::StatusCode::kNotFound,
        "no namespace \"c\""},
-      {RestoreOf("then", {"a", "b"}, "c"), absl::StatusCode::kInvalidArgument, "got 2"},
-      {RestoreOf("then", {"a"}, "\n"), absl::StatusCode::kInvalidArgument, "namespace"},
+      {RestoreOf("then", {"a", "b"}, "c"), absl::StatusCode::kInvalidArgument,
+       "got 2"},
+      {RestoreOf("then", {"a"}, "\n"), absl::StatusCode::kInvalidArgument,
+       "namespace"},
       {RestoreOf("then", {}, "", v1::ON_EXISTING_KEEP),
-       absl::StatusCode::kInvalidArgument,
-       "KEEP"},
+       absl::StatusCode::kInvalidArgument, "KEEP"},
       {RestoreOf("then", {}, "", static_cast<v1::OnExisting>(9)),
-       absl::StatusCode::kInvalidArgument,
-       "on_existing: unknown number 9"},
+       absl::StatusCode::kInvalidArgument, "on_existing: unknown number 9"},
       {RestoreOf("then", {"a"}, "", replace),
        absl::StatusCode::kCancelled,
        "given up",
@@ -182,7 +181,8 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
        absl::StatusCode::kCancelled,
        "given up",
        {.cancellation = cancelled}},
-      {RestoreOf("then", {}, "", replace), absl::StatusCode::kDataLoss, "cut off"}};
+      {RestoreOf("then", {}, "", replace), absl::StatusCode::kDataLoss,
+       "cut off"}};
   const uint64_t used_bytes = saved_->store().used_bytes();
   for (const Row& row : rows) {
     if (row.code == absl::StatusCode::kDataLoss) DamageLastFile();
@@ -205,8 +205,9 @@ TEST_F(RestoreCheckpointTest, WhatHasNoRoomLeavesAllAsItWas) {
       Filled(DType::kF32, 0, {static_cast<int64_t>(bytes / sizeof(float))})));
   const uint64_t used_bytes = saved_->store().used_bytes();
 
-  EXPECT_THAT(Restore(RestoreOf("then", {"a", "b"}, "", v1::ON_EXISTING_REPLACE)),
-              HasReason(Reason::kOverBudget));
+  EXPECT_THAT(
+      Restore(RestoreOf("then", {"a", "b"}, "", v1::ON_EXISTING_REPLACE)),
+      HasReason(Reason::kOverBudget));
 
   EXPECT_EQ(BytesIn("a"), now_);
   EXPECT_EQ(saved_->store().used_bytes(), used_bytes);

@@ -137,8 +137,8 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
                  Filled(DType::kF32, 0,
                         {static_cast<int64_t>(filled_bytes / sizeof(float))})));
 
-  ASSERT_OK(
-      saved.checkpoints().RestoreCheckpoint(RestoreOf("saved", {"n"}, "again"), {}));
+  ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
+      RestoreOf("saved", {"n"}, "again"), {}));
 
   // Reading them takes room as well.
   ASSERT_OK(saved.store().DeleteNamespace({.name_space = "n"}));

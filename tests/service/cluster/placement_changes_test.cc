@@ -179,8 +179,7 @@ TEST(PlacementChangesTest, WhatIsGivenUpIsMarked) {
 
   ResizeClusterRequest give_up = RequestOf({.lost = {"s2"}});
   give_up.set_give_up(true);
-  ASSERT_OK_AND_ASSIGN(const ResizedCluster after,
-                       Resized(give_up, reading));
+  ASSERT_OK_AND_ASSIGN(const ResizedCluster after, Resized(give_up, reading));
 
   EXPECT_TRUE(after.placement.lost[0].given_up);
   EXPECT_EQ(after.placement.owners, lost.placement.owners);
@@ -209,13 +208,17 @@ TEST(PlacementChangesTest, LastServerThatWasWantedIsLostToTheOthers) {
 TEST(PlacementChangesTest, RequestsThatCannotBeAreRefused) {
   const ClusterReading reading = ReadingOf({"s1", "s2"});
 
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      Resized(RequestOf({.lost = {"s2"}}), reading).status()));
   EXPECT_TRUE(
-      absl::IsFailedPrecondition(Resized(RequestOf({.lost = {"s2"}}), reading).status()));
-  EXPECT_TRUE(absl::IsNotFound(Resized(RequestOf({.lost = {"s9"}}), reading).status()));
-  EXPECT_TRUE(absl::IsNotFound(Resized(RequestOf({.remove = {"s9"}}), reading).status()));
-  EXPECT_TRUE(absl::IsNotFound(Resized(RequestOf({.add = {"s9"}}), reading).status()));
+      absl::IsNotFound(Resized(RequestOf({.lost = {"s9"}}), reading).status()));
+  EXPECT_TRUE(absl::IsNotFound(
+      Resized(RequestOf({.remove = {"s9"}}), reading).status()));
+  EXPECT_TRUE(
+      absl::IsNotFound(Resized(RequestOf({.add = {"s9"}}), reading).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(
-      Resized(RequestOf({.remove = {"s1", "s2"}, .lost = {"s3", "s4"}}), reading)
+      Resized(RequestOf({.remove = {"s1", "s2"}, .lost = {"s3", "s4"}}),
+              reading)
           .status()));
 }
 

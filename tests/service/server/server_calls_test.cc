@@ -107,8 +107,7 @@ TEST_F(ServerCallsTest, AuditsSayWhichCheckpointsAndNamespaces) {
   ASSERT_OK(Call(ListCheckpointsRequest()));
   ASSERT_OK(Call(About<VerifyCheckpointRequest>("a")));
   ASSERT_OK(Call(About<DeleteCheckpointRequest>("a")));
-  EXPECT_THAT(Call(save_some),
-              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Call(save_some), StatusIs(absl::StatusCode::kNotFound));
 
   EXPECT_THAT(
       audit_,
