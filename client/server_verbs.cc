@@ -10,6 +10,16 @@
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
+namespace {
+
+// Returns the checkpoint that the reply tells of.
+template <typename Reply>
+absl::StatusOr<CheckpointStatus> CheckpointOf(absl::StatusOr<Reply> reply) {
+  RETURN_IF_ERROR(reply.status());
+  return std::move(*reply->mutable_checkpoint());
+}
+
+}  // namespace
 
 absl::Status ServerVerbs::CreateNamespace(absl::string_view name,
                                           const NamespaceConfig& config,
@@ -74,6 +84,32 @@ absl::Status ServerVerbs::DeleteNamespace(absl::string_view name,
   return calls_->Send(request, OptionsWithTimeout(end - SteadyNow())).status();
 }
 
+absl::StatusOr<CheckpointStatus> ServerVerbs::SaveCheckpoint(
+    absl::string_view name, const std::vector<std::string>& namespaces) {
+  SaveCheckpointRequest request;
+  request.set_name(std::string(name));
+  request.mutable_namespaces()->Add(namespaces.begin(), namespaces.end());
+  return CheckpointOf(Call(std::move(request)));
+}
+
+absl::StatusOr<CheckpointStatus> ServerVerbs::RestoreCheckpoint(
+    RestoreCheckpointRequest request) {
+  return CheckpointOf(Call(std::move(request)));
+}
+
+absl::Status ServerVerbs::DeleteCheckpoint(absl::string_view name) {
+  DeleteCheckpointRequest request;
+  request.set_name(std::string(name));
+  return Call(std::move(request)).status();
+}
+
+absl::StatusOr<CheckpointStatus> ServerVerbs::VerifyCheckpoint(
+    absl::string_view name) {
+  VerifyCheckpointRequest request;
+  request.set_name(std::string(name));
+  return CheckpointOf(Call(std::move(request)));
+}
+
 absl::StatusOr<std::vector<CheckpointStatus>> ServerVerbs::ListCheckpoints() {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
   std::vector<CheckpointStatus> checkpoints;
@@ -82,12 +118,12 @@ absl::StatusOr<std::vector<CheckpointStatus>> ServerVerbs::ListCheckpoints() {
     ASSIGN_OR_RETURN(
         ListCheckpointsReply page,
         calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
-    absl::c_move(page.checkpoints, std::back_inserter(checkpoints));
-    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
-  } while (!request.page_token.empty());
+    absl::c_move(*page.mutable_checkpoints(), std::back_inserter(checkpoints));
+    RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
+  } while (!request.page_token().empty());
   absl::c_stable_sort(checkpoints,
                       [](const CheckpointStatus& a, const CheckpointStatus& b) {
-                        return a.sequence < b.sequence;
+                        return a.sequence() < b.sequence();
                       });
   return checkpoints;
 }

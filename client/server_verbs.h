@@ -63,23 +63,15 @@ class ServerVerbs {
   // Saves a checkpoint of the server. Without a name, the server makes one up;
   // without namespaces, all are saved.
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      absl::string_view name = "", std::vector<std::string> namespaces = {}) {
-    return Call(SaveCheckpointRequest{.name = std::string(name),
-                                      .namespaces = std::move(namespaces)});
-  }
+      absl::string_view name = "",
+      const std::vector<std::string>& namespaces = {});
   absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      RestoreCheckpointRequest request) {
-    return Call(std::move(request));
-  }
+      RestoreCheckpointRequest request);
   // Returns all pages of the checkpoints, within one timeout, and the oldest
   // first.
   absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
-  absl::Status DeleteCheckpoint(absl::string_view name) {
-    return Call(DeleteCheckpointRequest{.name = std::string(name)}).status();
-  }
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name) {
-    return Call(VerifyCheckpointRequest{.name = std::string(name)});
-  }
+  absl::Status DeleteCheckpoint(absl::string_view name);
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);
 
   // Makes a call by its request, of TENSORKV_NAMESPACE_METHODS,
   // TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS. Sends the request

@@ -3,64 +3,26 @@
 #ifndef TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_
 #define TENSORKV_CONTRACT_CHECKPOINT_REQUESTS_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "absl/time/time.h"
-#include "contract/call_fields.h"
+#include "tensorkv/v1/checkpoint.pb.h"
 
 namespace tensorkv {
 
-struct CheckpointStatus {
-  std::string name;
-  absl::Time create_time;
-  uint64_t bytes = 0;
-  uint64_t num_keys = 0;
-  std::vector<std::string> namespaces;
-  uint64_t sequence = 0;
-  bool automatic = false;
-  uint64_t written_bytes = 0;
-};
+using CheckpointStatus = v1::CheckpointStatus;
 
-struct SaveCheckpointRequest {
-  std::string name;
-  std::vector<std::string> namespaces;
-};
+using SaveCheckpointRequest = v1::SaveCheckpointRequest;
+using SaveCheckpointReply = v1::SaveCheckpointResponse;
 
-using SaveCheckpointReply = CheckpointStatus;
+using RestoreCheckpointRequest = v1::RestoreCheckpointRequest;
+using RestoreCheckpointReply = v1::RestoreCheckpointResponse;
 
-struct RestoreCheckpointRequest {
-  std::string name;
-  std::vector<std::string> namespaces;
-  // Empty: the name that was saved.
-  std::string as_namespace;
-  OnExisting on_existing = OnExisting::kFail;
-};
+using ListCheckpointsRequest = v1::ListCheckpointsRequest;
+using ListCheckpointsReply = v1::ListCheckpointsResponse;
 
-using RestoreCheckpointReply = CheckpointStatus;
+using DeleteCheckpointRequest = v1::DeleteCheckpointRequest;
+using DeleteCheckpointReply = v1::DeleteCheckpointResponse;
 
-struct ListCheckpointsRequest {
-  uint32_t page_size = 0;
-  std::string page_token;
-};
-
-struct ListCheckpointsReply {
-  std::vector<CheckpointStatus> checkpoints;
-  std::string next_page_token;
-};
-
-struct DeleteCheckpointRequest {
-  std::string name;
-};
-
-struct DeleteCheckpointReply {};
-
-struct VerifyCheckpointRequest {
-  std::string name;
-};
-
-using VerifyCheckpointReply = CheckpointStatus;
+using VerifyCheckpointRequest = v1::VerifyCheckpointRequest;
+using VerifyCheckpointReply = v1::VerifyCheckpointResponse;
 
 }  // namespace tensorkv
 

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "contract/method.h"
+#include "contract/placement.h"
 #include "contract/requests.h"
 #include "tensorkv/v1/service.pb.h"
 
@@ -99,8 +100,11 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
 absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);
 void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
 
-CheckpointStatus FromProto(const v1::CheckpointStatus& proto);
-void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
+// Errors: InvalidArgument for a number that is unknown here.
+absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
+v1::OnExisting EncodeOnExisting(OnExisting on_existing);
+
+void ToProto(const ClusterServer& server, v1::ClusterServer* proto);
 
 absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto);
 void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);

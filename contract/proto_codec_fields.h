@@ -33,10 +33,6 @@ absl::StatusOr<Shape> DecodeShape(
 void EncodeShape(const Shape& shape,
                  google::protobuf::RepeatedField<int64_t>* proto);
 
-// Errors: InvalidArgument for an unknown number.
-absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
-v1::OnExisting EncodeOnExisting(OnExisting on_existing);
-
 // Translate the tensors of a message with their elements, or without, as
 // manifests have them.
 using TensorDecoder = absl::StatusOr<Tensor> (*)(v1::Tensor& proto);

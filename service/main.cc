@@ -110,11 +110,12 @@ void LogStart(const Server& server, const ServerOptions& options) {
       options.cluster ? "waiting for the cluster" : "ready", server.address(),
       metrics.empty() ? "off" : metrics, options.tls.is_on() ? "on" : "off",
       options.policy_file.empty() ? "everybody" : "policy",
-      absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
-  WarnOfBudget(status.budget_bytes);
-  for (const DeviceBudget& budget : status.device_budgets) {
-    spdlog::info("device={} budget_bytes={}", budget.device,
-                 budget.budget_bytes);
+      absl::StrJoin(status.devices(), ","), status.budget_bytes(),
+      status.version());
+  WarnOfBudget(status.budget_bytes());
+  for (const v1::DeviceBudget& budget : status.device_budgets()) {
+    spdlog::info("device={} budget_bytes={}", budget.device(),
+                 budget.budget_bytes());
   }
 }
 

@@ -3,11 +3,11 @@
 Layout of the archive, below one folder with its name:
   README, REVISION
   include/tensorkv/  the public headers, and what those include, whose includes
-                     begin with tensorkv/
+                     begin with tensorkv/; v1/ has the messages of proto/
   lib/               the library, for find_package and pkg-config
 
 Ends with status 1 if a public header includes anything but the standard
-library, Abseil, and headers of the folders that HEADERS_FROM names.
+library, Abseil, protobuf, and headers of the folders that HEADERS_FROM names.
 """
 
 import argparse
@@ -21,11 +21,15 @@ import pack
 PUBLIC = ["base/status_macros.h", "client/client.h",
           "client/client_observer.h", "client/pipeline.h",
           "client/worker_client.h", "contract/reason.h", "tensor/elements.h"]
-HEADERS_FROM = ("base", "client", "contract", "tensor")
+HEADERS_FROM = ("base", "client", "contract", "tensor", "tensorkv/v1")
+# Headers of other packages, which stay as they are.
+OTHERS = ("absl/", "google/protobuf/")
 INCLUDE = re.compile(r'^#include "(.*)"$', re.M)
 SYSTEM_INCLUDE = re.compile(r"^\s*#\s*include\s*<(.*?)>", re.M)
 # The standard library's headers: no folder and, but for C's, no suffix.
 STANDARD = re.compile(r"[a-z_]+|std\w+\.h|sys/\w+\.h")
+# What protoc writes includes protobuf's headers so.
+PROTOBUF = re.compile(r"google/protobuf/\S+")
 LIBRARY = "libtensorkv.so"
 # Of Abseil, what the public headers include, as pkg-config and CMake name it.
 ABSL = ["any_invocable", "core_headers", "flat_hash_map", "flat_hash_set",
@@ -37,28 +41,43 @@ def fail(message):
     sys.exit("pack_sdk: error: " + message)
 
 
+def find(path, sources):
+    """A header of one of the folders `sources`, or of proto/ below them."""
+    for folder in sources:
+        for file in (folder / path, folder / "proto" / path):
+            if file.is_file():
+                return file
+    return fail("there is no " + path)
+
+
 def headers(sources):
     """Path and text of each header that programs may reach."""
     texts, left = {}, list(PUBLIC)
     while left:
         path = left.pop()
-        if path in texts or path.startswith("absl/"):
+        if path in texts or path.startswith(OTHERS):
             continue
         if not path.startswith(tuple(folder + "/" for folder in HEADERS_FROM)):
             fail("the public headers include " + path)
-        texts[path] = (sources / path).read_text()
+        texts[path] = find(path, sources).read_text()
         left += INCLUDE.findall(texts[path])
         for name in SYSTEM_INCLUDE.findall(texts[path]):
-            if not STANDARD.fullmatch(name):
+            if not (STANDARD.fullmatch(name) or
+                    path.endswith(".pb.h") and PROTOBUF.fullmatch(name)):
                 fail("%s includes <%s>" % (path, name))
     return texts
 
 
+def installed_path(path):
+    """Where a header is below include/."""
+    return path if path.startswith("tensorkv/") else "tensorkv/" + path
+
+
 def installed(text):
-    """A header as it is below include/tensorkv/."""
+    """A header as it is below include/."""
     return INCLUDE.sub(
-        lambda found: found[0] if found[1].startswith("absl/")
-        else '#include "tensorkv/%s"' % found[1], text)
+        lambda found: found[0] if found[1].startswith(OTHERS)
+        else '#include "%s"' % installed_path(found[1]), text)
 
 
 def needed_packages(library):
@@ -69,23 +88,25 @@ def needed_packages(library):
                                     if name in found]))
 
 
-def absl_version():
-    """Of the Abseil that the library is built with, as pkg-config has it."""
-    return pack.run("pkg-config", "--modversion", "absl_status").strip()
+def version_of(package):
+    """Of what the library is built with, as pkg-config has it."""
+    return pack.run("pkg-config", "--modversion", package).strip()
 
 
 def facts_of(options, soname):
     version = re.search(r'kVersion\[\] = "(.*)"',
-                        (options.sources / "base/version.h").read_text())[1]
+                        find("base/version.h", options.sources).read_text())[1]
     example = (options.templates / "example.cc").read_text()
+    absl_version = version_of("absl_status")
     return {
         "NAME": options.name, "VERSION": version, "SONAME": soname,
         "GLIBC": "%d.%d" % pack.MAX_GLIBC,
         "PACKAGES": " ".join(needed_packages(options.library)),
-        "ABSL_VERSION": absl_version(),
-        "ABSL_PC": ", ".join("absl_%s = %s" % (name, absl_version())
+        "ABSL_VERSION": absl_version,
+        "ABSL_PC": ", ".join("absl_%s = %s" % (name, absl_version)
                              for name in ABSL),
         "ABSL_CMAKE": ";".join("absl::" + name for name in ABSL),
+        "PROTOBUF_VERSION": version_of("protobuf"),
         "EXAMPLE": re.sub("^(?=.)", "  ", example, flags=re.M),
     }
 
@@ -93,7 +114,7 @@ def facts_of(options, soname):
 def stage_files(stage, options):
     soname = options.library.name
     for path, text in headers(options.sources).items():
-        stage.write("include/tensorkv/" + path, installed(text))
+        stage.write("include/" + installed_path(path), installed(text))
     library = stage.add_file(options.library, "lib/" + soname)
     pack.run("strip", "--strip-unneeded", library)
     library.chmod(0o644)
@@ -119,8 +140,9 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--revision", default="unknown")
-    parser.add_argument("--sources", required=True, type=pathlib.Path,
-                        help="what the paths of headers are below")
+    parser.add_argument("--sources", required=True, type=pathlib.Path, nargs="+",
+                        help="what the paths of headers are below, or proto/ of "
+                        "them has")
     parser.add_argument("--templates", required=True, type=pathlib.Path)
     parser.add_argument("--library", required=True, type=pathlib.Path)
     options = parser.parse_args()

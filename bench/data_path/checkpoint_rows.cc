@@ -99,7 +99,7 @@ class Checkpointed {
     RETURN_IF_ERROR(Time([&]() -> absl::Status {
       ASSIGN_OR_RETURN(const CheckpointStatus saved,
                        client_->SaveCheckpoint(absl::StrCat(++number_)));
-      bytes_ = static_cast<int64_t>(saved.bytes);
+      bytes_ = static_cast<int64_t>(saved.bytes());
       return absl::OkStatus();
     }));
     return number_ == 1 ? absl::OkStatus() : client_->DeleteCheckpoint(former);

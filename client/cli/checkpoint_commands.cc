@@ -29,32 +29,44 @@ void AddSave(CLI::App& checkpoint, Action& action) {
     ASSIGN_OR_RETURN(
         const CheckpointStatus status,
         invocation.client.SaveCheckpoint(flags.name, flags.namespaces));
-    invocation.Print(MessageOf<v1::CheckpointStatus>(status));
+    invocation.Print(status);
     return absl::OkStatus();
   };
   OnRun(*save, action, flags, run);
 }
 
 void AddRestore(CLI::App& checkpoint, Action& action) {
-  const auto request = std::make_shared<RestoreCheckpointRequest>();
+  struct Flags {
+    std::string name;
+    std::vector<std::string> namespaces;
+    std::string as_namespace;
+    OnExisting on_existing = OnExisting::kFail;
+  };
+  const auto flags = std::make_shared<Flags>();
   CLI::App* const restore = checkpoint.add_subcommand(
       "restore", "Make namespaces of a checkpoint while the server goes on");
-  restore->add_option("name", request->name, kNameHelp)->required();
-  restore->add_option("--only", request->namespaces,
+  restore->add_option("name", flags->name, kNameHelp)->required();
+  restore->add_option("--only", flags->namespaces,
                       "Namespaces to restore (default: all)");
-  restore->add_option("--as", request->as_namespace,
+  restore->add_option("--as", flags->as_namespace,
                       "What to call the one namespace (default: its name)");
-  AddChoice(*restore, "--on_existing", request->on_existing,
+  AddChoice(*restore, "--on_existing", flags->on_existing,
             "fail, or replace namespaces that exist: their state is lost",
             {"fail", "replace"});
-  const auto run = [](const RestoreCheckpointRequest& request,
+  const auto run = [](const Flags& flags,
                       Invocation& invocation) -> absl::Status {
+    RestoreCheckpointRequest request;
+    request.set_name(flags.name);
+    request.mutable_namespaces()->Add(flags.namespaces.begin(),
+                                      flags.namespaces.end());
+    request.set_as_namespace(flags.as_namespace);
+    request.set_on_existing(EncodeOnExisting(flags.on_existing));
     ASSIGN_OR_RETURN(const CheckpointStatus status,
                      invocation.client.RestoreCheckpoint(request));
-    invocation.Print(MessageOf<v1::CheckpointStatus>(status));
+    invocation.Print(status);
     return absl::OkStatus();
   };
-  OnRun(*restore, action, request, run);
+  OnRun(*restore, action, flags, run);
 }
 
 void AddList(CLI::App& checkpoint, Action& action) {
@@ -64,11 +76,8 @@ void AddList(CLI::App& checkpoint, Action& action) {
           ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> checkpoints,
                            invocation.client.ListCheckpoints());
           invocation.PrintTable(
-              MessageOf<v1::ListCheckpointsResponse>(
-                  ListCheckpointsReply{checkpoints})
-                  .checkpoints(),
-              {"name", "create_time", "bytes", "written_bytes", "num_keys",
-               "namespaces", "sequence", "automatic"});
+              checkpoints, {"name", "create_time", "bytes", "written_bytes",
+                            "num_keys", "namespaces", "sequence", "automatic"});
           return absl::OkStatus();
         };
       });
@@ -102,7 +111,7 @@ void AddCheckpointCommands(CLI::App& app, Action& action) {
            [](const std::string& name, Invocation& invocation) -> absl::Status {
              ASSIGN_OR_RETURN(const CheckpointStatus status,
                               invocation.client.VerifyCheckpoint(name));
-             invocation.Print(MessageOf<v1::CheckpointStatus>(status));
+             invocation.Print(status);
              return absl::OkStatus();
            });
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
+#include "client/internal/message_bytes.h"
 #include "contract/proto_codec.h"
 #include "nlohmann/json.hpp"
 
@@ -28,7 +29,7 @@ absl::StatusOr<Holdings> Ask(const v1::ClusterServer& server,
   ASSIGN_OR_RETURN(const ServerStatus status, client.DescribeServer());
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    client.ListNamespaces());
-  Holdings holdings = {.used_bytes = status.used_bytes};
+  Holdings holdings = {.used_bytes = status.used_bytes()};
   for (const NamespaceStatus& each : namespaces) {
     holdings.num_keys += each.num_keys;
   }
@@ -49,16 +50,17 @@ int64_t NumToRestore(const ClusterPlacement& placement, uint32_t owner) {
 absl::Status RunStatus(Invocation& invocation) {
   ASSIGN_OR_RETURN(const DescribeClusterReply cluster,
                    invocation.client.DescribeCluster());
-  const ClusterPlacement& placement = cluster.placement;
+  ASSIGN_OR_RETURN(const ClusterPlacement placement,
+                   CheckReply(FromProto(cluster.placement())));
   if (placement.owners.empty()) {
     return absl::FailedPreconditionError("the server is in no cluster");
   }
-  const auto message = MessageOf<v1::DescribeClusterResponse>(cluster);
   std::vector<std::vector<std::string>> rows = {{"name", "address", "live",
                                                  "partitions", "to_restore",
                                                  "num_keys", "used_bytes"}};
   for (uint32_t i = 0; i < placement.servers.size(); ++i) {
-    const v1::ClusterServer& server = message.placement().servers(i);
+    const v1::ClusterServer& server =
+        cluster.placement().servers(static_cast<int>(i));
     const auto num_partitions = std::ranges::count(placement.owners, i);
     const int64_t num_to_restore = NumToRestore(placement, i);
     // One that does not answer shows as such.
@@ -82,11 +84,22 @@ absl::Status RunStatus(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-absl::Status RunResize(const ResizeClusterRequest& request,
-                       Invocation& invocation) {
+struct ResizeFlags {
+  std::vector<std::string> add;
+  std::vector<std::string> remove;
+  std::vector<std::string> lost;
+  bool give_up = false;
+};
+
+absl::Status RunResize(const ResizeFlags& flags, Invocation& invocation) {
+  ResizeClusterRequest request;
+  request.mutable_add()->Add(flags.add.begin(), flags.add.end());
+  request.mutable_remove()->Add(flags.remove.begin(), flags.remove.end());
+  request.mutable_lost()->Add(flags.lost.begin(), flags.lost.end());
+  request.set_give_up(flags.give_up);
   ASSIGN_OR_RETURN(const ResizeClusterReply reply,
                    invocation.client.ResizeCluster(request));
-  invocation.Print(MessageOf<v1::ResizeClusterResponse>(reply));
+  invocation.Print(reply);
   return absl::OkStatus();
 }
 
@@ -95,24 +108,24 @@ void AddResize(CLI::App& cluster, Action& action) {
       "resize",
       "Change which servers have the keys, or tell how many partitions are "
       "still to move");
-  const auto request = std::make_shared<ResizeClusterRequest>();
+  const auto flags = std::make_shared<ResizeFlags>();
   resize
-      ->add_option("--add", request->add,
+      ->add_option("--add", flags->add,
                    "Servers, by name, that are to have their share")
       ->delimiter(',');
   resize
-      ->add_option("--remove", request->remove,
+      ->add_option("--remove", flags->remove,
                    "Servers that are to give all they have to others")
       ->delimiter(',');
   resize
-      ->add_option("--lost", request->lost,
+      ->add_option("--lost", flags->lost,
                    "Servers that are gone for good: the others restore what "
                    "they had from their last checkpoints")
       ->delimiter(',');
-  resize->add_flag("--give_up", request->give_up,
+  resize->add_flag("--give_up", flags->give_up,
                    "What the lost servers had, and is not restored yet, is "
                    "given up");
-  OnRun(*resize, action, request, RunResize);
+  OnRun(*resize, action, flags, RunResize);
 }
 
 }  // namespace

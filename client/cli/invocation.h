@@ -60,8 +60,9 @@ struct Invocation {
       for (const auto& message : messages) Print(message);
       return;
     }
-    const std::string table = MessageTable(
-        {messages.pointer_begin(), messages.pointer_end()}, columns);
+    std::vector<const google::protobuf::Message*> rows;
+    for (const auto& message : messages) rows.push_back(&message);
+    const std::string table = MessageTable(rows, columns);
     out << (with_header ? table : table.substr(table.find('\n') + 1));
   }
 };

@@ -1,7 +1,6 @@
 #include "CLI/CLI.hpp"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -9,7 +8,7 @@ namespace {
 absl::Status RunServer(Invocation& invocation) {
   ASSIGN_OR_RETURN(const ServerStatus status,
                    invocation.client.DescribeServer());
-  invocation.Print(MessageOf<v1::DescribeServerResponse>(status));
+  invocation.Print(status);
   return absl::OkStatus();
 }
 

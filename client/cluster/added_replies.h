@@ -18,6 +18,7 @@
 
 #include "absl/algorithm/container.h"
 #include "contract/requests.h"
+#include "contract/timestamp.h"
 
 namespace tensorkv {
 
@@ -101,22 +102,31 @@ inline void Add(const NamespaceStatus& other, NamespaceStatus& total) {
 }
 
 inline void Add(const CheckpointStatus& other, CheckpointStatus& total) {
-  total.bytes += other.bytes;
-  total.num_keys += other.num_keys;
-  total.create_time = std::max(total.create_time, other.create_time);
+  total.set_bytes(total.bytes() + other.bytes());
+  total.set_num_keys(total.num_keys() + other.num_keys());
+  EncodeTime(std::max(DecodeTime(total.create_time()),
+                      DecodeTime(other.create_time())),
+             total.mutable_create_time());
+}
+
+// Adds replies that have the status of a checkpoint.
+template <typename Reply>
+requires requires(Reply& reply) { reply.mutable_checkpoint(); }
+void Add(const Reply& other, Reply& total) {
+  Add(other.checkpoint(), *total.mutable_checkpoint());
 }
 
 inline void Add(const ServerStatus& other, ServerStatus& total) {
-  total.incarnation += other.incarnation;
-  total.start_unix_seconds =
-      std::max(total.start_unix_seconds, other.start_unix_seconds);
-  absl::c_copy(other.devices, std::back_inserter(total.devices));
-  total.budget_bytes += other.budget_bytes;
-  total.used_bytes += other.used_bytes;
-  total.max_message_bytes =
-      std::min(total.max_message_bytes, other.max_message_bytes);
-  total.max_entries = std::min(total.max_entries, other.max_entries);
-  absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
+  total.set_incarnation(total.incarnation() + other.incarnation());
+  total.mutable_start_time()->set_seconds(
+      std::max(total.start_time().seconds(), other.start_time().seconds()));
+  total.mutable_devices()->MergeFrom(other.devices());
+  total.set_budget_bytes(total.budget_bytes() + other.budget_bytes());
+  total.set_used_bytes(total.used_bytes() + other.used_bytes());
+  total.set_max_message_bytes(
+      std::min(total.max_message_bytes(), other.max_message_bytes()));
+  total.set_max_entries(std::min(total.max_entries(), other.max_entries()));
+  total.mutable_device_budgets()->MergeFrom(other.device_budgets());
 }
 
 // Returns the sum of the replies, as Add makes it of two. REQUIRES: there is at

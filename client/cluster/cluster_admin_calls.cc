@@ -19,30 +19,30 @@ constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 }  // namespace
 
-absl::StatusOr<CheckpointStatus> ClusterConnection::Route(
+absl::StatusOr<SaveCheckpointReply> ClusterConnection::Route(
     const SaveCheckpointRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(CheckpointStatus total,
+  ASSIGN_OR_RETURN(SaveCheckpointReply total,
                    servers_.At(servers.front(), request, limit));
   SaveCheckpointRequest elsewhere = request;
-  elsewhere.name = total.name;
-  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> others,
+  elsewhere.set_name(total.checkpoint().name());
+  ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
                    AllOf(servers_.AtEach(
                        AfterFirst(servers),
                        [&](const std::string&) { return elsewhere; }, limit)));
-  for (const CheckpointStatus& other : others) Add(other, total);
+  for (const SaveCheckpointReply& other : others) Add(other, total);
   return total;
 }
 
-absl::StatusOr<CheckpointStatus> ClusterConnection::Route(
+absl::StatusOr<RestoreCheckpointReply> ClusterConnection::Route(
     const RestoreCheckpointRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  if (!request.as_namespace.empty() && servers.size() > 1) {
+  if (!request.as_namespace().empty() && servers.size() > 1) {
     return absl::UnimplementedError(
         "as_namespace: expected none with several servers, since the name of a "
         "namespace says which of them has which key");
   }
-  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> replies,
+  ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
                    AskEach(servers, request, limit));
   return SumOf(std::move(replies));
 }
@@ -52,7 +52,7 @@ absl::StatusOr<ListCheckpointsReply> ClusterConnection::Route(
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
                    AskEach(servers, request, limit));
-  return CommonCheckpoints(std::move(lists), request.page_size);
+  return CommonCheckpoints(std::move(lists), request.page_size());
 }
 
 absl::StatusOr<DescribeClusterReply> ClusterConnection::Route(

@@ -215,9 +215,9 @@ class ClusterConnection final : public Connection {
                                      const CallLimit& limit);
 
   // Checkpoints and servers.
-  absl::StatusOr<CheckpointStatus> Route(const SaveCheckpointRequest& request,
-                                         const CallLimit& limit);
-  absl::StatusOr<CheckpointStatus> Route(
+  absl::StatusOr<SaveCheckpointReply> Route(
+      const SaveCheckpointRequest& request, const CallLimit& limit);
+  absl::StatusOr<RestoreCheckpointReply> Route(
       const RestoreCheckpointRequest& request, const CallLimit& limit);
   absl::StatusOr<ListCheckpointsReply> Route(
       const ListCheckpointsRequest& request, const CallLimit& limit);

@@ -8,7 +8,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/internal/message_bytes.h"
 #include "client/internal/steady_now.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -19,16 +21,6 @@ constexpr absl::Duration kLongestQuestion = absl::Seconds(2);
 absl::Status NoTimeIsLeft() {
   return absl::DeadlineExceededError(
       "no time is left to ask which server owns what");
-}
-
-absl::Status Check(const ClusterPlacement& placement) {
-  for (const uint32_t owner : placement.owners) {
-    if (owner < placement.servers.size()) continue;
-    return absl::InternalError(absl::StrCat(
-        "placement ", placement.version, ": expected owners below ",
-        placement.servers.size(), ", got ", owner));
-  }
-  return absl::OkStatus();
 }
 
 ClusterPlacement PlacementOfOne(const std::string& address) {
@@ -102,7 +94,7 @@ absl::StatusOr<bool> PlacementSource::WaitToAsk(
   }
   if (last_.number <= last_before || last_.was_interrupted) return true;
   const bool knows_version =
-      last_.answer.ok() && last_.answer->placement.version >= version;
+      last_.answer.ok() && last_.answer->placement().version() >= version;
   return last_.version < version && !knows_version;
 }
 
@@ -117,7 +109,7 @@ absl::StatusOr<DescribeClusterReply> PlacementSource::AskOneByOne(
         Ask(address, {.timeout = std::min(time_left, kLongestQuestion),
                       .canceller = options.canceller});
     if (answer.ok() || !last.ok()) last = std::move(answer);
-    if (last.ok() && last->placement.version >= version) break;
+    if (last.ok() && last->placement().version() >= version) break;
   }
   return last;
 }
@@ -184,10 +176,11 @@ absl::StatusOr<DescribeClusterReply> PlacementSource::Ask(
         absl::StrCat("server ", address, ": ", reply.status().message()));
   }
   RETURN_IF_ERROR(reply.status());
-  if (!reply->placement.owners.empty()) {
-    RETURN_IF_ERROR(Check(reply->placement));
-    Learn(reply->placement);
-  } else if (reply->server_name.empty()) {
+  ASSIGN_OR_RETURN(ClusterPlacement placement,
+                   CheckReply(FromProto(reply->placement())));
+  if (!placement.owners.empty()) {
+    Learn(std::move(placement));
+  } else if (reply->server_name().empty()) {
     Learn(PlacementOfOne(address));
   } else {
     return absl::UnavailableError(

@@ -176,12 +176,12 @@ absl::Status LocalConnection::Attempt(const AnyCall& call,
 
 ServerStatus LocalConnection::Describe() const {
   ServerStatus status;
-  status.version = "local";
-  status.start_unix_seconds = start_unix_seconds_;
-  status.devices = {std::string(backend_.name())};
-  status.budget_bytes = store_.budgets().host()->limit_bytes();
-  status.used_bytes = store_.used_bytes();
-  status.max_entries = store_options_.max_entries;
+  status.set_version("local");
+  status.mutable_start_time()->set_seconds(start_unix_seconds_);
+  status.add_devices(std::string(backend_.name()));
+  status.set_budget_bytes(store_.budgets().host()->limit_bytes());
+  status.set_used_bytes(store_.used_bytes());
+  status.set_max_entries(store_options_.max_entries);
   return status;
 }
 

@@ -4,9 +4,12 @@
 
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "contract/choice_names.h"
+#include "contract/timestamp.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "python/core/arguments.h"
 
 namespace tensorkv::python {
@@ -19,6 +22,11 @@ py::tuple TupleOf(const Shape& shape) {
   py::tuple tuple(shape.rank());
   for (int i = 0; i < shape.rank(); ++i) tuple[i] = shape.dimensions()[i];
   return tuple;
+}
+
+std::vector<std::string> TextsOf(
+    const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  return {texts.begin(), texts.end()};
 }
 
 template <typename Choice>
@@ -82,22 +90,24 @@ py::dict Describe(const NamespaceStatus& status) {
 
 py::dict Describe(const CheckpointStatus& status) {
   return py::dict(
-      "name"_a = status.name,
-      "created"_a =
-          absl::ToDoubleSeconds(status.create_time - absl::UnixEpoch()),
-      "bytes"_a = status.bytes, "written_bytes"_a = status.written_bytes,
-      "num_keys"_a = status.num_keys, "namespaces"_a = status.namespaces,
-      "sequence"_a = status.sequence, "automatic"_a = status.automatic);
+      "name"_a = status.name(),
+      "created"_a = absl::ToDoubleSeconds(DecodeTime(status.create_time()) -
+                                          absl::UnixEpoch()),
+      "bytes"_a = status.bytes(), "written_bytes"_a = status.written_bytes(),
+      "num_keys"_a = status.num_keys(),
+      "namespaces"_a = TextsOf(status.namespaces()),
+      "sequence"_a = status.sequence(), "automatic"_a = status.automatic());
 }
 
 py::dict Describe(const ServerStatus& status) {
-  return py::dict(
-      "version"_a = status.version, "incarnation"_a = status.incarnation,
-      "started"_a = status.start_unix_seconds, "devices"_a = status.devices,
-      "budget_bytes"_a = status.budget_bytes,
-      "used_bytes"_a = status.used_bytes,
-      "max_message_bytes"_a = status.max_message_bytes,
-      "max_entries"_a = status.max_entries);
+  return py::dict("version"_a = status.version(),
+                  "incarnation"_a = status.incarnation(),
+                  "started"_a = status.start_time().seconds(),
+                  "devices"_a = TextsOf(status.devices()),
+                  "budget_bytes"_a = status.budget_bytes(),
+                  "used_bytes"_a = status.used_bytes(),
+                  "max_message_bytes"_a = status.max_message_bytes(),
+                  "max_entries"_a = status.max_entries());
 }
 
 }  // namespace tensorkv::python

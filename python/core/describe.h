@@ -7,9 +7,7 @@
 
 #include <vector>
 
-#include "contract/checkpoint_requests.h"
 #include "contract/requests.h"
-#include "contract/server_requests.h"
 
 namespace tensorkv::python {
 

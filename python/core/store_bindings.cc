@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "python/core/arguments.h"
 #include "python/core/describe.h"
@@ -186,11 +187,13 @@ void Store::RegisterServer(py::class_<Store>& store) {
       .def("restore_checkpoint",
            [](Store& store, const std::string& name, const Texts& namespaces,
               const std::string& as_namespace, const std::string& on_existing) {
-             const RestoreCheckpointRequest request = {
-                 .name = name,
-                 .namespaces = namespaces,
-                 .as_namespace = as_namespace,
-                 .on_existing = ByName<OnExisting>("on_existing", on_existing)};
+             RestoreCheckpointRequest request;
+             request.set_name(name);
+             request.mutable_namespaces()->Add(namespaces.begin(),
+                                               namespaces.end());
+             request.set_as_namespace(as_namespace);
+             request.set_on_existing(EncodeOnExisting(
+                 ByName<OnExisting>("on_existing", on_existing)));
              return Describe(store.Call([=](Client client) {
                return client.RestoreCheckpoint(request);
              }));

@@ -43,7 +43,7 @@ std::optional<CheckpointStatus> ReadStatus(const std::string& directory,
   const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
   if (saved.ok()) {
     CheckpointStatus status = saved->status();
-    status.name = name;
+    status.set_name(name);
     return status;
   }
   if (damages != nullptr && IsDamage(saved.status(), name, path)) {
@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpointsIn(
   }
   std::sort(all.begin(), all.end(),
             [](const CheckpointStatus& a, const CheckpointStatus& b) {
-              return a.sequence < b.sequence;
+              return a.sequence() < b.sequence();
             });
   return all;
 }
@@ -131,7 +131,7 @@ absl::StatusOr<CheckpointStatus> RestoreLastIn(const std::string& directory,
   for (; !all.empty(); all.pop_back()) {
     ASSIGN_OR_RETURN(
         const SavedCheckpoint saved,
-        SavedCheckpoint::Open(absl::StrCat(directory, "/", all.back().name)));
+        SavedCheckpoint::Open(absl::StrCat(directory, "/", all.back().name())));
     if (!saved.is_whole()) continue;
     RETURN_IF_ERROR(saved.RestoreTo(to));
     RETURN_IF_ERROR(to.Commit());

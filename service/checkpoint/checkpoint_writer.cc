@@ -266,7 +266,7 @@ absl::StatusOr<CheckpointStatus> CheckpointWriter::Finish(
       absl::StrCat(directory_, "/CHECKPOINT"),
       {bytes, {reinterpret_cast<const char*>(&digest), sizeof(digest)}}));
   RETURN_IF_ERROR(SyncDirectory(directory_));
-  return FromProto(checkpoint_.status());
+  return checkpoint_.status();
 }
 
 }  // namespace tensorkv

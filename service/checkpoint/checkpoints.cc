@@ -3,6 +3,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -12,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
+#include "contract/timestamp.h"
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/checkpoint/checkpoint_writer.h"
 #include "service/checkpoint/files.h"
@@ -40,12 +42,21 @@ absl::Status NoSuchCheckpoint(const std::string& name) {
 // Returns whether the caller's request is wrong: a name, or namespaces.
 bool IsCallersError(const SaveCheckpointRequest& request,
                     const absl::Status& error) {
-  if (!request.name.empty() &&
+  if (!request.name().empty() &&
       (absl::IsAlreadyExists(error) || absl::IsInvalidArgument(error))) {
     return true;
   }
-  return !request.namespaces.empty() &&
+  return !request.namespaces().empty() &&
          (absl::IsNotFound(error) || absl::IsInvalidArgument(error));
+}
+
+// Returns the reply that has the checkpoint's status.
+template <typename Reply>
+absl::StatusOr<Reply> ReplyWith(absl::StatusOr<CheckpointStatus> status) {
+  if (!status.ok()) return std::move(status).status();
+  Reply reply;
+  *reply.mutable_checkpoint() = *std::move(status);
+  return reply;
 }
 
 }  // namespace
@@ -90,18 +101,18 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
   for (; !all.empty(); all.pop_back()) {
     const CheckpointStatus& last = all.back();
     ASSIGN_OR_RETURN(const SavedCheckpoint saved,
-                     SavedCheckpoint::Open(PathOf(last.name)));
+                     SavedCheckpoint::Open(PathOf(last.name())));
     if (!saved.is_whole()) continue;
     const absl::Status status = RestoreAtStart(last, saved);
     if (status.ok()) {
       MutexLock lock(&mutex_);
-      counts_.last_time = last.create_time;
-      counts_.last_bytes = last.bytes;
+      counts_.last_time = DecodeTime(last.create_time());
+      counts_.last_bytes = last.bytes();
       former_ = last;
       return last;
     }
     if (!options_.fallback || !absl::IsDataLoss(status)) return status;
-    Log(absl::StrCat("checkpoint passed over: name=", last.name, " ",
+    Log(absl::StrCat("checkpoint passed over: name=", last.name(), " ",
                      status.message()));
     damage.Update(status);
   }
@@ -114,10 +125,10 @@ absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
                                          const SavedCheckpoint& saved) {
   {
     MutexLock lock(&mutex_);
-    restoring_ = {.name = checkpoint.name, .total_bytes = checkpoint.bytes};
+    restoring_ = {.name = checkpoint.name(), .total_bytes = checkpoint.bytes()};
   }
-  Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name,
-                   " bytes=", checkpoint.bytes));
+  Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name(),
+                   " bytes=", checkpoint.bytes()));
   const std::unique_ptr<Restoration> restoration =
       store_.StartRestoration(OnExisting::kFail);
   absl::Status status =
@@ -141,16 +152,17 @@ absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
     return std::binary_search(names.begin(), names.end(), each);
   };
   CheckpointStatus next;
-  next.sequence = all.empty() ? 1 : all.back().sequence + 1;
-  next.create_time = start;
-  next.automatic = automatic;
-  next.name = name;
+  next.set_sequence(all.empty() ? 1 : all.back().sequence() + 1);
+  EncodeTime(start, next.mutable_create_time());
+  next.set_automatic(automatic);
+  next.set_name(name);
   if (name.empty()) {
     const absl::string_view prefix = automatic ? "auto" : "saved";
-    next.name = NumberedName(prefix, next.sequence);
+    next.set_name(NumberedName(prefix, next.sequence()));
     // The name may be that of a checkpoint that cannot be read.
-    while (is_taken(next.name)) {
-      next.name = NumberedName(prefix, ++next.sequence);
+    while (is_taken(next.name())) {
+      next.set_sequence(next.sequence() + 1);
+      next.set_name(NumberedName(prefix, next.sequence()));
     }
     return next;
   }
@@ -166,10 +178,10 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
   const absl::Time start = absl::Now();
   const uint64_t damages_before = num_damages();
   absl::StatusOr<CheckpointStatus> saved =
-      NextCheckpoint(request.name, automatic, start);
+      NextCheckpoint(request.name(), automatic, start);
   if (saved.ok()) saved = Write(request, *std::move(saved));
   Count(request, saved, start);
-  if (saved.ok() && request.namespaces.empty()) {
+  if (saved.ok() && request.namespaces().empty()) {
     SetFormer(*saved, damages_before);
   }
   return saved;
@@ -185,10 +197,10 @@ void Checkpoints::Count(const SaveCheckpointRequest& request,
   }
   ++counts_.saved;
   // No server starts from some of the namespaces.
-  if (!request.namespaces.empty()) return;
+  if (!request.namespaces().empty()) return;
   counts_.last_time = start;
-  counts_.last_bytes = saved->bytes;
-  counts_.last_written_bytes = saved->written_bytes;
+  counts_.last_bytes = saved->bytes();
+  counts_.last_written_bytes = saved->written_bytes();
   counts_.last_duration = absl::Now() - start;
 }
 
@@ -200,10 +212,11 @@ std::optional<SavedCheckpoint> Checkpoints::FindFormer() const {
   }
   if (!former) return std::nullopt;
   absl::StatusOr<SavedCheckpoint> saved =
-      SavedCheckpoint::Open(PathOf(former->name));
+      SavedCheckpoint::Open(PathOf(former->name()));
   // It may have been removed, and another one may have its name.
-  if (!saved.ok() || saved->status().sequence != former->sequence ||
-      saved->status().create_time != former->create_time) {
+  if (!saved.ok() || saved->status().sequence() != former->sequence() ||
+      DecodeTime(saved->status().create_time()) !=
+          DecodeTime(former->create_time())) {
     return std::nullopt;
   }
   if (saved->steps_from_full() + 1 >= options_.full_every) return std::nullopt;
@@ -224,8 +237,9 @@ void Checkpoints::ForgetFormer() {
 
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(
     const SaveCheckpointRequest& request, CheckpointStatus status) {
-  const std::string path = PathOf(status.name);
-  const std::string partial = PathOf(absl::StrCat(kPartialPrefix, status.name));
+  const std::string path = PathOf(status.name());
+  const std::string partial =
+      PathOf(absl::StrCat(kPartialPrefix, status.name()));
   RETURN_IF_ERROR(RemoveDirectory(partial));
   RETURN_IF_ERROR(MakeDirectory(partial));
   absl::StatusOr<CheckpointStatus> written = WriteTo(partial, request, status);
@@ -253,14 +267,15 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
   const std::optional<SavedCheckpoint> former = FindFormer();
   CheckpointWriter writer(directory, former ? &*former : nullptr,
                           options_.on_pause);
-  RETURN_IF_ERROR(store_.TakeSnapshot(request.namespaces, writer));
+  RETURN_IF_ERROR(store_.TakeSnapshot(
+      {request.namespaces().begin(), request.namespaces().end()}, writer));
   v1::CheckpointManifest manifest;
-  ToProto(status, manifest.mutable_status());
+  *manifest.mutable_status() = status;
   // The writer knows what was written.
   manifest.mutable_status()->clear_bytes();
   manifest.mutable_status()->clear_num_keys();
   manifest.set_incarnation(options_.incarnation);
-  manifest.set_partial(!request.namespaces.empty());
+  manifest.set_partial(!request.namespaces().empty());
   return writer.Finish(std::move(manifest));
 }
 
@@ -300,7 +315,7 @@ void Checkpoints::RemoveOld() {
   if (!all.ok()) return;
   std::vector<std::string> automatic;
   for (const CheckpointStatus& each : *all) {
-    if (each.automatic) automatic.push_back(each.name);
+    if (each.automatic()) automatic.push_back(each.name());
   }
   for (size_t i = 0; i + options_.keep < automatic.size(); ++i) {
     const absl::Status status = Remove(automatic[i]);
@@ -314,9 +329,9 @@ absl::StatusOr<CheckpointStatus> Checkpoints::Save() {
     Log(absl::StrCat("checkpoint failed: ", saved.status().message()));
     return saved;
   }
-  Log(absl::StrCat("checkpoint saved: name=", saved->name,
-                   " keys=", saved->num_keys, " bytes=", saved->bytes,
-                   " written_bytes=", saved->written_bytes,
+  Log(absl::StrCat("checkpoint saved: name=", saved->name(),
+                   " keys=", saved->num_keys(), " bytes=", saved->bytes(),
+                   " written_bytes=", saved->written_bytes(),
                    " seconds=", absl::ToDoubleSeconds(counts().last_duration)));
   RemoveOld();
   return saved;
@@ -359,27 +374,30 @@ CheckpointCounts Checkpoints::counts() const {
   return counts_;
 }
 
-absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
+absl::StatusOr<SaveCheckpointReply> Checkpoints::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext&) {
   if (is_caller_saving_.exchange(true)) {
     return absl::UnavailableError("another checkpoint is being written");
   }
   const absl::Cleanup end = [this] { is_caller_saving_ = false; };
-  return SaveAs(request, false);
+  return ReplyWith<SaveCheckpointReply>(SaveAs(request, false));
 }
 
-absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
+absl::StatusOr<RestoreCheckpointReply> Checkpoints::RestoreCheckpoint(
     const RestoreCheckpointRequest& request, const CallContext& context) {
-  if (request.on_existing == OnExisting::kKeep) {
+  ASSIGN_OR_RETURN(const OnExisting on_existing,
+                   DecodeOnExisting(request.on_existing()));
+  if (on_existing == OnExisting::kKeep) {
     return absl::InvalidArgumentError(
         "on_existing of a checkpoint: expected FAIL or REPLACE, got KEEP");
   }
   const auto restore = [&](const SavedCheckpoint& saved) {
     const std::unique_ptr<Restoration> restoration =
-        store_.StartRestoration(request.on_existing);
+        store_.StartRestoration(on_existing);
     RETURN_IF_ERROR(saved.RestoreTo(
-        *restoration, {.namespaces = request.namespaces,
-                       .as_namespace = request.as_namespace,
+        *restoration, {.namespaces = {request.namespaces().begin(),
+                                      request.namespaces().end()},
+                       .as_namespace = request.as_namespace(),
                        .with_new_uids = true,
                        .cancellation = context.cancellation.get()}));
     // A checkpoint that is being saved has all of these as they were before.
@@ -387,45 +405,49 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
     RETURN_IF_ERROR(CheckNotCancelled(context.cancellation.get()));
     return restoration->Commit();
   };
-  ASSIGN_OR_RETURN(const CheckpointStatus restored,
-                   Read(request.name, restore));
-  Log(absl::StrCat("checkpoint restored by a call: name=", restored.name));
-  return restored;
+  absl::StatusOr<CheckpointStatus> restored = Read(request.name(), restore);
+  if (restored.ok()) {
+    Log(absl::StrCat("checkpoint restored by a call: name=", restored->name()));
+  }
+  return ReplyWith<RestoreCheckpointReply>(std::move(restored));
 }
 
 absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
     const ListCheckpointsRequest& request, const CallContext&) {
-  const size_t page_size = request.page_size == 0
+  const size_t page_size = request.page_size() == 0
                                ? kDefaultPageSize
-                               : std::min(request.page_size, kMaxPageSize);
-  ListCheckpointsReply reply;
+                               : std::min(request.page_size(), kMaxPageSize);
   // One more than the page tells whether there is another.
-  ASSIGN_OR_RETURN(reply.checkpoints,
-                   ListCheckpointsAfter(options_.directory, request.page_token,
-                                        page_size + 1));
-  if (reply.checkpoints.size() > page_size) {
-    reply.checkpoints.pop_back();
-    reply.next_page_token = reply.checkpoints.back().name;
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> some,
+                   ListCheckpointsAfter(options_.directory,
+                                        request.page_token(), page_size + 1));
+  ListCheckpointsReply reply;
+  if (some.size() > page_size) {
+    some.pop_back();
+    reply.set_next_page_token(some.back().name());
   }
+  reply.mutable_checkpoints()->Add(std::make_move_iterator(some.begin()),
+                                   std::make_move_iterator(some.end()));
   return reply;
 }
 
 absl::Status Checkpoints::DeleteCheckpoint(
     const DeleteCheckpointRequest& request, const CallContext&) {
-  RETURN_IF_ERROR(CheckCheckpointName(request.name));
+  RETURN_IF_ERROR(CheckCheckpointName(request.name()));
   // A directory of somebody else stays.
-  if (!Exists(PathOf(request.name) + "/CHECKPOINT")) {
-    return NoSuchCheckpoint(request.name);
+  if (!Exists(PathOf(request.name()) + "/CHECKPOINT")) {
+    return NoSuchCheckpoint(request.name());
   }
-  const absl::Status status = Remove(request.name);
-  return absl::IsNotFound(status) ? NoSuchCheckpoint(request.name) : status;
+  const absl::Status status = Remove(request.name());
+  return absl::IsNotFound(status) ? NoSuchCheckpoint(request.name()) : status;
 }
 
-absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
+absl::StatusOr<VerifyCheckpointReply> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext& context) {
-  return Read(request.name, [&](const SavedCheckpoint& saved) {
-    return saved.Verify(context.cancellation.get());
-  });
+  return ReplyWith<VerifyCheckpointReply>(
+      Read(request.name(), [&](const SavedCheckpoint& saved) {
+        return saved.Verify(context.cancellation.get());
+      }));
 }
 
 }  // namespace tensorkv

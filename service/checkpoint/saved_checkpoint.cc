@@ -257,10 +257,6 @@ absl::StatusOr<SavedCheckpoint> SavedCheckpoint::Open(
   return SavedCheckpoint(directory, std::move(manifest));
 }
 
-CheckpointStatus SavedCheckpoint::status() const {
-  return FromProto(manifest_.status());
-}
-
 absl::Status SavedCheckpoint::ReadManifest(
     const v1::FileDigest& file, v1::NamespaceManifest& manifest) const {
   const std::string path = absl::StrCat(directory_, "/", file.name());

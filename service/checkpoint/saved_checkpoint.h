@@ -48,7 +48,7 @@ class SavedCheckpoint {
   // NotFound · DataLoss.
   static absl::StatusOr<SavedCheckpoint> Open(const std::string& directory);
 
-  CheckpointStatus status() const;
+  const CheckpointStatus& status() const { return manifest_.status(); }
   // Returns whether it has all namespaces that its server had.
   bool is_whole() const { return !manifest_.partial(); }
   // Returns how many checkpoints before this one the last whole-written one is;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "service/cluster/placement_changes.h"
 #include "service/store/names.h"
 
@@ -16,6 +17,18 @@ namespace {
 
 // Bounds how often a request is tried that others have outrun.
 constexpr int kMostRequests = 5;
+
+// Returns the answer to a request that asks for nothing more than the reading
+// has.
+ResizeClusterReply ReplyOf(const ClusterReading& reading) {
+  ResizeClusterReply reply;
+  for (const ClusterServer& server : reading.wanted) {
+    ToProto(server, reply.add_servers());
+  }
+  reply.set_partitions_to_move(NumToMove(reading));
+  reply.set_partitions_to_restore(NumLost(reading.placement));
+  return reply;
+}
 
 }  // namespace
 
@@ -212,17 +225,16 @@ absl::StatusOr<ResizeClusterReply> ClusterResizer::Resize(
       MutexLock thread_lock(&mutex_);
       is_asked_ = true;
       changed_.SignalAll();
-      return ResizeClusterReply{reading.wanted, NumToMove(reading),
-                                NumLost(reading.placement)};
+      return ReplyOf(reading);
     }
     // Read again, whatever the answer is.
-    RETURN_IF_ERROR(
-        (request.lost.empty()
-             ? request_records_.SetWanted(resized.wanted,
-                                          reading.wanted_revision)
-             : request_records_.ReplacePlacementAndWanted(
-                   resized.placement, resized.wanted, reading, request.lost))
-            .status());
+    RETURN_IF_ERROR((request.lost().empty()
+                         ? request_records_.SetWanted(resized.wanted,
+                                                      reading.wanted_revision)
+                         : request_records_.ReplacePlacementAndWanted(
+                               resized.placement, resized.wanted, reading,
+                               {request.lost().begin(), request.lost().end()}))
+                        .status());
   }
   return absl::UnavailableError("others write to etcd all the time");
 }

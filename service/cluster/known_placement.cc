@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
 
@@ -205,8 +206,12 @@ ClusterPlacement KnownPlacement::last_placement() const {
 
 DescribeClusterReply KnownPlacement::Describe() const {
   const auto known = view();
-  if (known == nullptr) return {};
-  return {.server_name = known->server_name(), .placement = known->placement()};
+  DescribeClusterReply reply;
+  v1::ClusterPlacement& placement = *reply.mutable_placement();
+  if (known == nullptr) return reply;
+  reply.set_server_name(known->server_name());
+  ToProto(known->placement(), &placement);
+  return reply;
 }
 
 }  // namespace tensorkv

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "service/cluster/placement_maker.h"
 #include "service/store/names.h"
 
@@ -71,8 +72,9 @@ LostPartitions& EntryOf(const std::string& server,
 // The partitions of the servers `names` are those of the others that are to
 // have them in the end. What one of them did not have itself is still to be
 // restored from where it was before.
-ClusterPlacement WithoutLost(const std::vector<std::string>& names,
-                             const ClusterReading& reading) {
+ClusterPlacement WithoutLost(
+    const google::protobuf::RepeatedPtrField<std::string>& names,
+    const ClusterReading& reading) {
   const std::vector<std::string> owners = OwnersWanted(reading);
   ClusterPlacement after = reading.placement;
   const std::set<uint32_t> missing = MissingIn(after);
@@ -164,16 +166,16 @@ ClusterPlacement WithoutLeavers(const ClusterReading& reading) {
 absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
                                        const ClusterReading& reading) {
   ClusterReading next = reading;
-  for (const std::string& name : request.add) {
+  for (const std::string& name : request.add()) {
     RETURN_IF_ERROR(Add(name, reading, next.wanted));
   }
-  for (const std::string& name : request.remove) {
+  for (const std::string& name : request.remove()) {
     const bool is_known =
         FindServer(reading.placement.servers, name) != nullptr ||
         FindServer(reading.servers, name) != nullptr;
     if (!Remove(name, next.wanted) && !is_known) return NoSuchServer(name);
   }
-  for (const std::string& name : request.lost) {
+  for (const std::string& name : request.lost()) {
     RETURN_IF_ERROR(CheckLost(name, reading));
     Remove(name, next.wanted);
   }
@@ -183,12 +185,12 @@ absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
         "has registered in the same call");
   }
   ResizedCluster resized = {.placement = reading.placement};
-  if (!request.lost.empty()) {
-    resized.placement = WithoutLost(request.lost, next);
+  if (!request.lost().empty()) {
+    resized.placement = WithoutLost(request.lost(), next);
   }
   for (LostPartitions& lost : resized.placement.lost) {
     lost.given_up |=
-        request.give_up && absl::c_linear_search(request.lost, lost.server);
+        request.give_up() && absl::c_linear_search(request.lost(), lost.server);
   }
   if (!(resized.placement == reading.placement)) {
     resized.placement.version = reading.placement.version + 1;
@@ -199,7 +201,8 @@ absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
 
 ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
                                 const ClusterReading& reading) {
-  ResizeClusterRequest request = {.lost = lost};
+  ResizeClusterRequest request;
+  request.mutable_lost()->Add(lost.begin(), lost.end());
   const bool is_any_left =
       absl::c_any_of(reading.wanted, [&](const ClusterServer& server) {
         return !absl::c_linear_search(lost, server.name);
@@ -207,12 +210,12 @@ ResizeClusterRequest TakeoverOf(const std::vector<std::string>& lost,
   if (is_any_left) return request;
   for (const ClusterServer& server : reading.servers) {
     if (FindServer(reading.placement.servers, server.name) != nullptr) {
-      request.add.push_back(server.name);
+      request.add_add(server.name);
     }
   }
-  if (!request.add.empty()) return request;
+  if (!request.add().empty()) return request;
   for (const ClusterServer& server : reading.servers) {
-    request.add.push_back(server.name);
+    request.add_add(server.name);
   }
   return request;
 }

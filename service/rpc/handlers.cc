@@ -155,13 +155,10 @@ Handlers::Handlers(HandlerDependencies dependencies,
   AddAnswer(Method::kListCheckpoints, -1,
             [this, list](grpc::ByteBuffer* bytes,
                          const CallContext& context) -> Answer {
-              ASSIGN_OR_RETURN(
-                  const ListCheckpointsRequest request,
-                  Decode<v1::ListCheckpointsRequest>(bytes, limits_));
-              ASSIGN_OR_RETURN(const ListCheckpointsReply reply,
+              ListCheckpointsRequest request;
+              RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+              ASSIGN_OR_RETURN(ListCheckpointsReply page,
                                list(request, context));
-              v1::ListCheckpointsResponse page;
-              ToProto(reply, &page);
               FitPage(limits_, *page.mutable_checkpoints(), page);
               return Serialize(page, limits_);
             });

@@ -64,7 +64,7 @@ std::vector<Reading> ClusterPartReadings(
       {"tensorkv_cluster_placement_version",
        "The placement that the server goes by; 0 if it knows none.",
        MetricType::Gauge,
-       [placement] { return placement->Describe().placement.version; }},
+       [placement] { return placement->Describe().placement().version(); }},
       {"tensorkv_cluster_partitions", "The partitions of this server.",
        MetricType::Gauge,
        [placement] { return placement->num_own_partitions(); }},

@@ -269,9 +269,9 @@ absl::Status Server::RestoreLastCheckpoint() {
   ASSIGN_OR_RETURN(const std::optional<CheckpointStatus> restored,
                    checkpoints_->RestoreLast());
   if (restored) {
-    LogEvent(absl::StrCat("checkpoint restored: name=", restored->name,
-                          " keys=", restored->num_keys,
-                          " bytes=", restored->bytes));
+    LogEvent(absl::StrCat("checkpoint restored: name=", restored->name(),
+                          " keys=", restored->num_keys(),
+                          " bytes=", restored->bytes()));
   }
   return absl::OkStatus();
 }

@@ -33,25 +33,27 @@ TENSORKV_SERVER_METHODS(TENSORKV_CALL)
 template <typename Request>
 std::string SubjectOf(const Request& request, const absl::Status& outcome,
                       const ReplyTo<Request>& reply) {
-  if constexpr (requires { request.namespaces; }) {
-    const auto& namespaces = request.namespaces.empty() && outcome.ok()
-                                 ? reply.namespaces
-                                 : request.namespaces;
-    std::string subject = absl::StrCat(outcome.ok() ? reply.name : request.name,
-                                       " of ", absl::StrJoin(namespaces, ","));
-    if constexpr (requires { request.as_namespace; }) {
-      if (!request.as_namespace.empty()) {
-        absl::StrAppend(&subject, " as ", request.as_namespace);
+  if constexpr (requires { request.namespaces(); }) {
+    const CheckpointStatus& checkpoint = reply.checkpoint();
+    const auto& namespaces = request.namespaces().empty() && outcome.ok()
+                                 ? checkpoint.namespaces()
+                                 : request.namespaces();
+    std::string subject =
+        absl::StrCat(outcome.ok() ? checkpoint.name() : request.name(), " of ",
+                     absl::StrJoin(namespaces, ","));
+    if constexpr (requires { request.as_namespace(); }) {
+      if (!request.as_namespace().empty()) {
+        absl::StrAppend(&subject, " as ", request.as_namespace());
       }
     }
     return subject;
-  } else if constexpr (requires { request.name; }) {
-    return request.name;
-  } else if constexpr (requires { request.add, request.remove; }) {
-    return absl::StrCat("add=", absl::StrJoin(request.add, ","),
-                        " remove=", absl::StrJoin(request.remove, ","),
-                        " lost=", absl::StrJoin(request.lost, ","),
-                        request.give_up ? " give_up" : "");
+  } else if constexpr (requires { request.name(); }) {
+    return request.name();
+  } else if constexpr (requires { request.add(), request.remove(); }) {
+    return absl::StrCat("add=", absl::StrJoin(request.add(), ","),
+                        " remove=", absl::StrJoin(request.remove(), ","),
+                        " lost=", absl::StrJoin(request.lost(), ","),
+                        request.give_up() ? " give_up" : "");
   }
   return "";
 }
@@ -94,15 +96,22 @@ absl::Status ServerCalls::Ask(const AnyCall& call,
 absl::StatusOr<ServerStatus> ServerCalls::DescribeServer(
     const DescribeServerRequest&) const {
   const ServerBudgets& budgets = parts_.engine->budgets();
-  return ServerStatus{.version = kVersion,
-                      .incarnation = parts_.incarnation->id(),
-                      .start_unix_seconds = start_unix_seconds_,
-                      .devices = {budgets.device_name()},
-                      .budget_bytes = budgets.host()->limit_bytes(),
-                      .used_bytes = budgets.host()->used_bytes(),
-                      .max_message_bytes = parts_.options->max_message_bytes,
-                      .max_entries = MessageLimits().max_entries,
-                      .device_budgets = budgets.DeviceBudgets()};
+  ServerStatus status;
+  status.set_version(kVersion);
+  status.set_incarnation(parts_.incarnation->id());
+  status.mutable_start_time()->set_seconds(start_unix_seconds_);
+  status.add_devices(budgets.device_name());
+  status.set_budget_bytes(budgets.host()->limit_bytes());
+  status.set_used_bytes(budgets.host()->used_bytes());
+  status.set_max_message_bytes(parts_.options->max_message_bytes);
+  status.set_max_entries(MessageLimits().max_entries);
+  for (const DeviceBudget& budget : budgets.DeviceBudgets()) {
+    v1::DeviceBudget& its = *status.add_device_budgets();
+    its.set_device(budget.device);
+    its.set_budget_bytes(budget.budget_bytes);
+    its.set_used_bytes(budget.used_bytes);
+  }
+  return status;
 }
 
 absl::StatusOr<DescribeClusterReply> ServerCalls::DescribeCluster(

@@ -24,6 +24,13 @@ struct BytesNeeded {
   uint64_t device = 0;
 };
 
+// How much of a GPU's memory tensors may take, and take now.
+struct DeviceBudget {
+  std::string device;
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
 // The budgets that bound all namespaces together. Immutable, thread-safe.
 class ServerBudgets {
  public:

@@ -65,7 +65,7 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
 TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
   script_.reply<ListRequest>().next_page_token = "next";
   script_.reply<ListNamespacesRequest>().next_page_token = "next";
-  script_.reply<ListCheckpointsRequest>().next_page_token = "next";
+  script_.reply<ListCheckpointsRequest>().set_next_page_token("next");
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.ListAll(), StatusIs(absl::StatusCode::kInternal));

@@ -53,13 +53,7 @@ using Protos = ::testing::Types<
     v1::ListNamespacesResponse, v1::NamespaceStatus,
     v1::DescribeNamespaceRequest, v1::DescribeNamespaceResponse,
     v1::UpdateNamespaceRequest, v1::UpdateNamespaceResponse,
-    v1::DeleteNamespaceRequest, v1::WorkerStatus, v1::CheckpointStatus,
-    v1::SaveCheckpointRequest, v1::SaveCheckpointResponse,
-    v1::RestoreCheckpointRequest, v1::RestoreCheckpointResponse,
-    v1::ListCheckpointsRequest, v1::ListCheckpointsResponse,
-    v1::DeleteCheckpointRequest, v1::VerifyCheckpointRequest,
-    v1::DescribeServerResponse, v1::DescribeClusterResponse,
-    v1::ResizeClusterRequest, v1::ResizeClusterResponse>;
+    v1::DeleteNamespaceRequest, v1::WorkerStatus, v1::ClusterPlacement>;
 TYPED_TEST_SUITE(RoundTripTest, Protos);
 
 TYPED_TEST(RoundTripTest, RandomMessagesSurvive) {

@@ -332,24 +332,6 @@ TEST(ProtoCodecTest, MultipliersAreOneWhereTheyAreAbsent) {
   EXPECT_TRUE(FromProto(proto) == (Multipliers{0, 0}));
 }
 
-TEST(ProtoCodecTest, ServerStatusFields) {
-  const ServerStatus status =
-      Decode(Parse<v1::DescribeServerResponse>(R"pb(
-        version: "0.1"
-        incarnation: 2
-        start_time { seconds: 3 nanos: 999 }
-        devices: [ "cpu", "cuda:0" ]
-        budget_bytes: 4
-        used_bytes: 5
-        max_message_bytes: 6
-        max_entries: 7
-        device_budgets { device: "cuda:0" budget_bytes: 8 used_bytes: 9 })pb"))
-          .value();
-
-  EXPECT_THAT(status, FieldsAre("0.1", 2, 3, ElementsAre("cpu", "cuda:0"), 4, 5,
-                                6, 7, ElementsAre(FieldsAre("cuda:0", 8, 9))));
-}
-
 // --- What a newer server says besides ---------------------------------------
 
 TEST(ProtoCodecTest, UnknownDTypeOfOneKeyLeavesTheOthersReadable) {

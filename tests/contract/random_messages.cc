@@ -85,8 +85,7 @@ void RandomMessages::Fill(Message* message) {
                  v1::PullRowsEntry, v1::InitManifest, v1::PushManifest,
                  v1::PullManifest, v1::PullStreamRequest, v1::KeyStatus,
                  v1::Schedule, v1::Stripe, v1::ClusterPlacement,
-                 v1::DescribeServerResponse, google::protobuf::Duration,
-                 google::protobuf::Timestamp>(message);
+                 google::protobuf::Duration>(message);
 }
 
 template <typename... Types>
@@ -307,19 +306,10 @@ void RandomMessages::MakeValid(v1::ClusterPlacement& placement) {
   }
 }
 
-void RandomMessages::MakeValid(v1::DescribeServerResponse& reply) {
-  reply.mutable_start_time()->clear_nanos();
-}
-
 void RandomMessages::MakeValid(google::protobuf::Duration& duration) {
   const int sign = Half() ? 1 : -1;
   duration.set_seconds(sign * static_cast<int64_t>(Below(1'000'000'000)));
   duration.set_nanos(sign * static_cast<int>(Below(1'000'000'000)));
-}
-
-void RandomMessages::MakeValid(google::protobuf::Timestamp& time) {
-  time.set_seconds(static_cast<int64_t>(Below(1LL << 33)) - (1LL << 32));
-  time.set_nanos(static_cast<int>(Below(1'000'000'000)));
 }
 
 }  // namespace tensorkv::testing

@@ -50,9 +50,7 @@ class RandomMessages {
   void MakeValid(v1::Schedule& schedule);
   void MakeValid(v1::Stripe& stripe);
   void MakeValid(v1::ClusterPlacement& placement);
-  void MakeValid(v1::DescribeServerResponse& reply);
   void MakeValid(google::protobuf::Duration& duration);
-  void MakeValid(google::protobuf::Timestamp& time);
   template <typename Entry>
   void MakeValidContribution(Entry& entry);
   template <typename... Types>

@@ -196,11 +196,11 @@ TEST_P(BadInputContractTest, TooManyEntries) {
   ASSERT_OK_AND_ASSIGN(const ServerStatus server,
                        connection().Call(DescribeServerRequest()));
   ASSERT_OK(store_.Init("w", Full(Shape(), 1)));
-  const size_t too_many = server.max_entries + 1;
+  const size_t too_many = server.max_entries() + 1;
 
   const auto is_too_many =
       StatusIs(StatusCode::kResourceExhausted,
-               AllOf(HasSubstr(std::to_string(server.max_entries)),
+               AllOf(HasSubstr(std::to_string(server.max_entries())),
                      HasSubstr(std::to_string(too_many))));
   EXPECT_THAT(store_.PullMany(std::vector<PullEntry>(too_many, {"w"})),
               is_too_many);

@@ -266,37 +266,38 @@ TEST_P(BudgetContractTest, ServerShowsWhatIsUsedOfEachMemory) {
   ServerStatus server;
   EXPECT_TRUE(Eventually([&] {
     server = *connection().Call(DescribeServerRequest());
-    uint64_t used_bytes = server.used_bytes;
-    for (const DeviceBudget& gpu : server.device_budgets) {
-      used_bytes += gpu.used_bytes;
+    uint64_t used_bytes = server.used_bytes();
+    for (const v1::DeviceBudget& gpu : server.device_budgets()) {
+      used_bytes += gpu.used_bytes();
     }
     return used_bytes == UsedBytes(store_);
   }));
 
   if (device() == "cpu") {
-    EXPECT_THAT(server.device_budgets, IsEmpty());
-    EXPECT_GT(server.used_bytes, kBudgetBytes);
+    EXPECT_THAT(server.device_budgets(), IsEmpty());
+    EXPECT_GT(server.used_bytes(), kBudgetBytes);
   } else {
-    ASSERT_EQ(server.device_budgets.size(), server.devices.size());
-    EXPECT_EQ(server.device_budgets[0].device, device());
-    EXPECT_EQ(server.device_budgets[0].used_bytes, kBudgetBytes);
+    ASSERT_EQ(server.device_budgets_size(), server.devices_size());
+    EXPECT_EQ(server.device_budgets(0).device(), device());
+    EXPECT_EQ(server.device_budgets(0).used_bytes(), kBudgetBytes);
     const NamespaceStatus status = *store_.Describe();
-    ASSERT_EQ(status.device_memory.size(), server.devices.size());
+    ASSERT_EQ(status.device_memory.size(),
+              static_cast<size_t>(server.devices_size()));
     EXPECT_EQ(status.device_memory[0].device, device());
     EXPECT_EQ(status.device_memory[0].memory.values, kBudgetBytes);
-    EXPECT_GT(server.device_budgets[0].budget_bytes, kBudgetBytes);
+    EXPECT_GT(server.device_budgets(0).budget_bytes(), kBudgetBytes);
   }
-  EXPECT_GT(server.budget_bytes, server.used_bytes);
+  EXPECT_GT(server.budget_bytes(), server.used_bytes());
 }
 
 TEST_P(BudgetContractTest, BudgetAboveTheServersIsRefused) {
   ASSERT_OK_AND_ASSIGN(const ServerStatus server,
                        connection().Call(DescribeServerRequest()));
   uint64_t device_bytes = 0;
-  for (const DeviceBudget& gpu : server.device_budgets) {
-    device_bytes += gpu.budget_bytes;
+  for (const v1::DeviceBudget& gpu : server.device_budgets()) {
+    device_bytes += gpu.budget_bytes();
   }
-  const uint64_t largest = std::max(server.budget_bytes, device_bytes);
+  const uint64_t largest = std::max(server.budget_bytes(), device_bytes);
 
   EXPECT_THAT(store_.In("huge").Create({.budget_bytes = largest + 1}),
               StatusIs(StatusCode::kResourceExhausted));

@@ -41,7 +41,7 @@ TEST_P(MembershipContractTest, JoinGivesRankEpochAndTheGroupsSize) {
   EXPECT_EQ(second.num_workers(), 2u);
   EXPECT_EQ(second.lease().seconds(), 30);
   EXPECT_EQ(second.server_incarnation(),
-            connection().Call(DescribeServerRequest())->incarnation);
+            connection().Call(DescribeServerRequest())->incarnation());
 }
 
 TEST_P(MembershipContractTest, WrongLeasesAndNamesAreInvalid) {

@@ -118,7 +118,7 @@ class CheckpointKillTest : public ::testing::Test {
       if (!saved.ok()) return;
       for (int i = 0; i < kNumPushers; ++i) pushers_[i].saved = acknowledged[i];
       if (!last_.empty()) client->DeleteCheckpoint(last_).IgnoreError();
-      last_ = saved->name;
+      last_ = saved->name();
     }
   }
 
@@ -127,7 +127,7 @@ class CheckpointKillTest : public ::testing::Test {
     const auto checkpoints = client->ListCheckpoints();
     ASSERT_OK(checkpoints);
     for (const CheckpointStatus& each : *checkpoints) {
-      EXPECT_OK(client->VerifyCheckpoint(each.name));
+      EXPECT_OK(client->VerifyCheckpoint(each.name()));
     }
     for (Pusher& pusher : pushers_) {
       const auto values = client->Pull(pusher.keys());
@@ -201,17 +201,21 @@ TEST_F(CheckpointKillTest, ACallRestoresWhileTheServerGoesOn) {
   ASSERT_OK(client->SaveCheckpoint("then"));
   ASSERT_OK(client->Push("k", Full({64}, 2)));
 
-  ASSERT_OK(client->RestoreCheckpoint(
-      {.name = "then", .namespaces = {"default"}, .as_namespace = "former"}));
-  EXPECT_THAT(client->RestoreCheckpoint({.name = "then"}),
+  RestoreCheckpointRequest all;
+  all.set_name("then");
+  RestoreCheckpointRequest beside = all;
+  beside.add_namespaces("default");
+  beside.set_as_namespace("former");
+  ASSERT_OK(client->RestoreCheckpoint(beside));
+  EXPECT_THAT(client->RestoreCheckpoint(all),
               StatusIs(StatusCode::kAlreadyExists));
 
   const std::unique_ptr<Client> former =
       Client::Connect({.target = address_, .name_space = "former"}).value();
   EXPECT_THAT(former->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
   EXPECT_THAT(client->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
-  ASSERT_OK(client->RestoreCheckpoint(
-      {.name = "then", .on_existing = OnExisting::kReplace}));
+  all.set_on_existing(v1::ON_EXISTING_REPLACE);
+  ASSERT_OK(client->RestoreCheckpoint(all));
   EXPECT_THAT(client->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }
 

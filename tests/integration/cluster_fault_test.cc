@@ -187,14 +187,14 @@ class FaultyCluster {
         KillEtcd();
         break;
       case Fault::kResize:
-        Resize({.remove = {Name(server)}});
-        Resize({.add = {Name(server)}});
+        Resize({}, /*remove=*/{Name(server)}, {});
+        Resize(/*add=*/{Name(server)}, {}, {});
         break;
       case Fault::kLose:
         Kill(server);
-        Resize({.lost = {Name(server)}});
+        Resize({}, {}, /*lost=*/{Name(server)});
         Restart(server);
-        Resize({.add = {Name(server)}});
+        Resize(/*add=*/{Name(server)}, {}, {});
         break;
       case Fault::kHoldLink:
       case Fault::kSlowLink:
@@ -294,17 +294,22 @@ class FaultyCluster {
   // Asks until all is where it is to be. A server that was killed counts as
   // live until its lease ends, and one that was started registers at any
   // moment.
-  void Resize(const ResizeClusterRequest& request) {
+  void Resize(const std::vector<std::string>& add,
+              const std::vector<std::string>& remove,
+              const std::vector<std::string>& lost) {
+    ResizeClusterRequest request;
+    request.mutable_add()->Add(add.begin(), add.end());
+    request.mutable_remove()->Add(remove.begin(), remove.end());
+    request.mutable_lost()->Add(lost.begin(), lost.end());
     const absl::Duration begin = SteadyNow();
     absl::StatusOr<ResizeClusterReply> reply = Ask(request);
-    while (!reply.ok() || reply->partitions_to_move > 0 ||
-           reply->partitions_to_restore > 0) {
+    while (!reply.ok() || reply->partitions_to_move() > 0 ||
+           reply->partitions_to_restore() > 0) {
       ASSERT_LT(SteadyNow() - begin, absl::Minutes(2)) << reply.status();
       absl::SleepFor(absl::Milliseconds(100));
       // Whoever is lost is in the cluster no more.
       const bool is_lost = reply.ok() || absl::IsNotFound(reply.status());
-      reply = Ask(!request.lost.empty() && is_lost ? ResizeClusterRequest()
-                                                   : request);
+      reply = Ask(!lost.empty() && is_lost ? ResizeClusterRequest() : request);
     }
     // What has moved is in no checkpoint of the server that has it now.
     EXPECT_OK(Client::Connect({.target = target()})

@@ -58,7 +58,11 @@ class Member {
     grpc::ClientContext context;
     v1::DescribeClusterResponse response;
     EXPECT_TRUE(stub_->DescribeCluster(&context, {}, &response).ok());
-    return FromProto(response).value();
+    return response;
+  }
+
+  ClusterPlacement Placement() {
+    return FromProto(Describe().placement()).value();
   }
 
   absl::Status Init(const std::string& key) {
@@ -118,13 +122,14 @@ class ClusterTest : public ::testing::Test {
 
 TEST_F(ClusterTest, ServersMakeOnePlacementAndTakeTheirOwnKeysAlone) {
   StartAll({"a", "b", "c"});
-  placement_ = members_["a"]->Describe().placement;
+  placement_ = members_["a"]->Placement();
 
   for (const auto& [name, member] : members_) {
     const DescribeClusterReply reply = member->Describe();
-    EXPECT_EQ(reply.server_name, name);
-    EXPECT_EQ(reply.placement.owners, placement_.owners);
-    EXPECT_EQ(reply.placement.version, 1u);
+    EXPECT_EQ(reply.server_name(), name);
+    const ClusterPlacement placement = FromProto(reply.placement()).value();
+    EXPECT_EQ(placement.owners, placement_.owners);
+    EXPECT_EQ(placement.version, 1u);
   }
   for (int i = 0; i < 50; ++i) {
     const std::string key = absl::StrCat("k", i);
@@ -141,16 +146,16 @@ TEST_F(ClusterTest, ServersMakeOnePlacementAndTakeTheirOwnKeysAlone) {
 
 TEST_F(ClusterTest, KilledServerIsNotLiveAndComesBackToItsKeys) {
   StartAll({"a", "b"});
-  placement_ = members_["a"]->Describe().placement;
+  placement_ = members_["a"]->Placement();
   Kill("b");
   ASSERT_NE(members_["a"]->process().AwaitLine("b is not live"), "");
-  EXPECT_FALSE(members_["a"]->Describe().placement.servers[1].live);
+  EXPECT_FALSE(members_["a"]->Placement().servers[1].live);
 
   Start("b", 2);
 
   ASSERT_TRUE(members_["b"]->process().AwaitServing());
   ASSERT_NE(members_["a"]->process().AwaitLine("b is live"), "");
-  const ClusterPlacement after = members_["a"]->Describe().placement;
+  const ClusterPlacement after = members_["a"]->Placement();
   EXPECT_EQ(after.owners, placement_.owners);
   EXPECT_EQ(after.servers[1].address, members_["b"]->address());
   EXPECT_OK(members_["b"]->Init(KeyOf("b")));
@@ -159,7 +164,7 @@ TEST_F(ClusterTest, KilledServerIsNotLiveAndComesBackToItsKeys) {
 
 TEST_F(ClusterTest, ServersGoOnWhileEtcdIsAway) {
   StartAll({"a", "b"});
-  placement_ = members_["a"]->Describe().placement;
+  placement_ = members_["a"]->Placement();
   etcd_.Stop();
   ASSERT_NE(members_["a"]->process().AwaitLine("cluster: out of touch"), "");
 
@@ -168,13 +173,13 @@ TEST_F(ClusterTest, ServersGoOnWhileEtcdIsAway) {
   etcd_.Start();
 
   ASSERT_NE(members_["a"]->process().AwaitLine("cluster: registered as"), "");
-  EXPECT_EQ(members_["a"]->Describe().placement.owners, placement_.owners);
+  EXPECT_EQ(members_["a"]->Placement().owners, placement_.owners);
   EXPECT_OK(members_["a"]->Init(KeyOf("a")));
 }
 
 TEST_F(ClusterTest, PlacementThatEtcdHasLostIsPutBack) {
   StartAll({"a", "b"});
-  placement_ = members_["a"]->Describe().placement;
+  placement_ = members_["a"]->Placement();
   etcd_.Stop();
   ASSERT_NE(members_["a"]->process().AwaitLine("cluster: out of touch"), "");
   etcd_.LoseData();
@@ -184,7 +189,7 @@ TEST_F(ClusterTest, PlacementThatEtcdHasLostIsPutBack) {
   Start("late", 1);
 
   ASSERT_TRUE(members_["late"]->process().AwaitServing());
-  EXPECT_EQ(members_["late"]->Describe().placement.owners, placement_.owners);
+  EXPECT_EQ(members_["late"]->Placement().owners, placement_.owners);
 }
 
 TEST_F(ClusterTest, OfTwoServersWithOneNameTheLaterHasTheKeys) {

@@ -197,7 +197,7 @@ class RestoredTrainingTest : public ::testing::Test {
       for (auto saved = client->SaveCheckpoint(); saved.ok() && !is_done;
            saved = client->SaveCheckpoint()) {
         if (!last.empty()) client->DeleteCheckpoint(last).IgnoreError();
-        last = saved->name;
+        last = saved->name();
       }
     }
   }

@@ -302,7 +302,7 @@ void World::Lose(const Action& action) {
 void World::CountAsLost(const Server& lost, bool is_given_up) {
   const ClusterReading reading = *admin_.records().Read();
   ResizeClusterRequest request = TakeoverOf({lost.name()}, reading);
-  request.give_up = is_given_up;
+  request.set_give_up(is_given_up);
   const absl::StatusOr<ResizedCluster> resized = Resized(request, reading);
   if (!resized.ok()) {
     return Find(
@@ -323,8 +323,9 @@ void World::AddToCluster() {
   AddServer();
   servers_.back()->link().is_slow = plan_.has_delays;
   const ClusterReading reading = *admin_.records().Read();
-  const absl::StatusOr<ResizedCluster> resized =
-      Resized({.add = {servers_.back()->name()}}, reading);
+  ResizeClusterRequest request;
+  request.add_add(servers_.back()->name());
+  const absl::StatusOr<ResizedCluster> resized = Resized(request, reading);
   admin_.records()
       .SetWanted(resized->wanted, reading.wanted_revision)
       .IgnoreError();

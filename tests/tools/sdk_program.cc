@@ -1,5 +1,5 @@
 // Uses each public class from outside the repository: a worker's step over a
-// connection, calls that are not waited for, rows, states, rules, and
+// connection, calls that are not waited for, rows, states, rules, messages, and
 // why a call failed.
 //
 //   sdk_program HOST:PORT
@@ -98,6 +98,23 @@ void TryBounds(ClientOptions options) {
   Get(client->Pull("w"));
 }
 
+void TryMessages(Client& client) {
+  const ServerStatus server = Get(client.DescribeServer());
+  Expect(server.devices_size() == 1, "a device");
+  Expect(server.start_time().seconds() > 0, "a time");
+  Expect(Get(client.DescribeCluster()).placement().servers().empty(),
+         "no cluster");
+  RestoreCheckpointRequest request;
+  request.set_name("last");
+  request.add_namespaces("sdk");
+  Expect(absl::IsFailedPrecondition(client.RestoreCheckpoint(request).status()),
+         "no checkpoints");
+  ResizeClusterReply reply;
+  reply.add_servers()->set_name("a");
+  const v1::ResizeClusterResponse copy = reply;
+  Expect(copy.ShortDebugString() == reply.ShortDebugString(), "a copy");
+}
+
 void TryPipeline(Client& client) {
   Pipeline pipeline(&client);
   auto value = pipeline.Pull("w", 0, {.priority = 1});
@@ -117,6 +134,7 @@ int main(int, char** argv) {
   TryBounds(options);
   TryRows(*client);
   TryStates(*client);
+  TryMessages(*client);
   TryPipeline(*client);
   std::cout << NameOf(Method::kPush) << " " << NameOf(Get(ParseDType("bf16")))
             << "\n";

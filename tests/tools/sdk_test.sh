@@ -13,7 +13,8 @@ pack() {
 
 # How what a program may see of the library begins. Functions of std are those
 # that the standard library has too.
-readonly EXPORTS='^(typeinfo for |vtable for )?tensorkv::[A-Z]|^std::|^TENSORKV_'
+readonly EXPORTS='^(typeinfo for |vtable for )?tensorkv::(v1::|[A-Z])|'\
+'^std::|^TENSORKV_'
 
 sources=$PWD
 archive=$TEST_TMPDIR/sdk.tar.gz
@@ -21,7 +22,7 @@ pack --sources . --output "$archive"
 
 # Each include counts, not only the first with a folder.
 bad=$(mktemp -d)
-cp -rL base client contract tensor "$bad"
+cp -rL base client contract proto tensor "$bad"
 for include in zlib.h 'sys/types.h> \n#include <prometheus/registry.h'; do
   sed "1i #include <$include>" client/client.h >"$bad/client/header"
   mv -f "$bad/client/header" "$bad/client/client.h"
@@ -68,14 +69,18 @@ sed -i 's/0\.1 REQUIRED/0.2 REQUIRED/' project/CMakeLists.txt
 ! cmake -S project -B later -DCMAKE_PREFIX_PATH="$work/sdk" >log 2>&1 ||
   fail "took the library for a later one"
 
-# Another Abseil than the library's is refused by name.
+# Another Abseil or protobuf than the library's is refused by name.
 sed -i 's/0\.2 REQUIRED/0.1 REQUIRED/' project/CMakeLists.txt
-cp -r sdk other
-sed -i 's/absl_VERSION VERSION_EQUAL "/&9/' \
-  other/lib/cmake/TensorKV/TensorKVConfig.cmake
-! cmake -S project -B other-abseil -DCMAKE_PREFIX_PATH="$work/other" \
-  >log 2>&1 || fail "took another Abseil"
-grep -q 'TensorKV was built with Abseil' log || fail "$(<log)"
+for dependency in absl Protobuf; do
+  rm -rf other
+  cp -r sdk other
+  sed -i "s/${dependency}_VERSION VERSION_EQUAL \"/&9/" \
+    other/lib/cmake/TensorKV/TensorKVConfig.cmake
+  ! cmake -S project -B "other-$dependency" -DCMAKE_PREFIX_PATH="$work/other" \
+    >log 2>&1 || fail "took another $dependency"
+  grep -qi "TensorKV was built with ${dependency/absl/Abseil}" log ||
+    fail "$(<log)"
+done
 
 nm -DC --defined-only sdk/lib/libtensorkv.so |
   sed 's/^[0-9a-f]* [A-Za-z] //; s/\[abi:cxx11\](/(/

@@ -60,7 +60,8 @@ SDK = {
         section="libdevel",
         files=["include/**/*.h", "lib/libtensorkv.so", "lib/*/**/*.cmake",
                "lib/*/*.pc"],
-        depends="libtensorkv{series} (= {version}), libabsl-dev",
+        depends="libtensorkv{series} (= {version}), libabsl-dev, "
+                "libprotobuf-dev",
         summary="C++ client of a %s (development files)" % SUMMARY,
         about=ABOUT + "\n .\n This package has headers, and what pkg-config and "
                       "CMake need.",

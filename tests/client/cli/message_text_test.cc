@@ -103,8 +103,10 @@ TEST(MessageTextTest, MessagesWithinHaveTheirPathOrALineEach) {
 }
 
 TEST(MessageTextTest, TimesAreThoseOfTheCalendar) {
-  EXPECT_THAT(MessageText(MessageOf<v1::CheckpointStatus>(CheckpointStatus{
-                  .create_time = absl::FromUnixSeconds(86400)})),
+  v1::CheckpointStatus status;
+  status.mutable_create_time()->set_seconds(86400);
+
+  EXPECT_THAT(MessageText(status),
               HasSubstr("create_time:    1970-01-02T00:00:00Z\n"));
 }
 

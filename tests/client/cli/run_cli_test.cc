@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 #include "base/bearer_token.h"
+#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/cli/run_on.h"
@@ -112,13 +113,13 @@ TEST_P(HelpTest, IsOutputAndExitCode0) {
 }
 
 TEST_F(RunCliTest, ClusterStatusListsServersAndWhatTheyHave) {
-  script_.reply<DescribeClusterRequest>().placement = {
-      .cluster = "c",
-      .version = 7,
-      .servers = {{.name = "a", .address = "a:1", .live = true},
-                  {.name = "b", .address = "b:1"}},
-      .owners = {0, 1, 0}};
-  script_.reply<DescribeServerRequest>().used_bytes = 2048;
+  ToProto({.cluster = "c",
+           .version = 7,
+           .servers = {{.name = "a", .address = "a:1", .live = true},
+                       {.name = "b", .address = "b:1"}},
+           .owners = {0, 1, 0}},
+          script_.reply<DescribeClusterRequest>().mutable_placement());
+  script_.reply<DescribeServerRequest>().set_used_bytes(2048);
   script_.reply<ListNamespacesRequest>().namespaces = {{.num_keys = 3},
                                                        {.num_keys = 4}};
 
@@ -134,8 +135,9 @@ TEST_F(RunCliTest, ClusterStatusListsServersAndWhatTheyHave) {
 }
 
 TEST_F(RunCliTest, ClusterResizeTellsHowFarItIs) {
-  script_.reply<ResizeClusterRequest>() = {.servers = {{.name = "a"}},
-                                           .partitions_to_move = 3};
+  ResizeClusterReply& reply = script_.reply<ResizeClusterRequest>();
+  ToProto({.name = "a"}, reply.add_servers());
+  reply.set_partitions_to_move(3);
 
   EXPECT_EQ(Run("cluster resize --remove=b").out,
             "servers:                name=a address=\"\" weight=1 "
@@ -222,11 +224,12 @@ TEST_F(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
 }
 
 TEST_F(RunCliTest, ServerPrintsWhatItIs) {
-  script_.reply<DescribeServerRequest>() = {.version = "1.2",
-                                            .incarnation = 0xab,
-                                            .devices = {"cpu"},
-                                            .budget_bytes = 64,
-                                            .used_bytes = 8};
+  ServerStatus& status = script_.reply<DescribeServerRequest>();
+  status.set_version("1.2");
+  status.set_incarnation(0xab);
+  status.add_devices("cpu");
+  status.set_budget_bytes(64);
+  status.set_used_bytes(8);
 
   EXPECT_THAT(Run("server").out,
               AllOf(HasSubstr("version:            1.2\n"),

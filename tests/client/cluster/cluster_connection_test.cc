@@ -132,7 +132,7 @@ TEST(ClusterConnectionTest, ServerInNoClusterIsAStoreByItself) {
 
   EXPECT_THAT((*client)->Init("w", Full({1}, 4)), IsOk());
   EXPECT_THAT((*client)->Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
-  EXPECT_TRUE((*client)->DescribeCluster()->placement.owners.empty());
+  EXPECT_TRUE((*client)->DescribeCluster()->placement().owners().empty());
 }
 
 TEST(ClusterConnectionTest, NamespaceIsOneByItsUid) {
@@ -335,8 +335,9 @@ TEST(ClusterConnectionTest, ResizeIsAskedOfAnotherServerThanOneThatHasDied) {
   TestCluster cluster(2);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const auto resize = [&] {
-    return connection->Call(ResizeClusterRequest{.remove = {"s0"}}, {})
-        .status();
+    ResizeClusterRequest request;
+    request.add_remove("s0");
+    return connection->Call(request, {}).status();
   };
   const absl::Status answer = resize();
 

@@ -14,6 +14,7 @@
 #include "client/client.h"
 #include "client/internal/grpc_connection.h"
 #include "client/worker_client.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -98,7 +99,7 @@ class ClusterLossTest : public ::testing::Test {
   }
   std::string OwnerOfKey(const std::string& key) {
     const ClusterPlacement placement =
-        client_->DescribeCluster().value().placement;
+        FromProto(client_->DescribeCluster().value().placement()).value();
     return placement.servers[OwnerOf(placement, "train", key)].name;
   }
   // A key of the server, or of another one.
@@ -109,16 +110,18 @@ class ClusterLossTest : public ::testing::Test {
   }
 
   absl::Status Lose(const std::string& name, bool give_up = false) {
-    return client_->ResizeCluster({.lost = {name}, .give_up = give_up})
-        .status();
+    ResizeClusterRequest request;
+    request.add_lost(name);
+    request.set_give_up(give_up);
+    return client_->ResizeCluster(request).status();
   }
   // Returns when the others have what a lost server had.
   void AwaitRestored() {
     while (true) {
       const auto cluster = client_->DescribeCluster();
       if (!cluster.ok()) continue;
-      const ClusterPlacement& placement = cluster->placement;
-      if (placement.servers.size() < kNumServers && placement.lost.empty()) {
+      const v1::ClusterPlacement& placement = cluster->placement();
+      if (placement.servers_size() < kNumServers && placement.lost().empty()) {
         return;
       }
     }

@@ -55,24 +55,29 @@ class ClusterResizeTest : public ::testing::Test {
             .name_space = "train"};
   }
   // Asks until the servers that are wanted have everything.
-  static absl::Status Resize(Client& client, std::vector<std::string> add,
-                             std::vector<std::string> remove) {
+  static absl::Status Resize(Client& client,
+                             const std::vector<std::string>& add,
+                             const std::vector<std::string>& remove) {
+    ResizeClusterRequest request;
+    request.mutable_add()->Add(add.begin(), add.end());
+    request.mutable_remove()->Add(remove.begin(), remove.end());
     while (true) {
       const absl::StatusOr<ResizeClusterReply> reply =
-          client.ResizeCluster({.add = add, .remove = remove});
+          client.ResizeCluster(request);
       if (!reply.ok()) {
         // A server that was started may register at any moment.
         if (absl::IsNotFound(reply.status())) continue;
         return reply.status();
       }
-      if (reply->partitions_to_move == 0) return absl::OkStatus();
+      if (reply->partitions_to_move() == 0) return absl::OkStatus();
     }
   }
 
   static bool IsListed(Client& client, const std::string& name) {
     const DescribeClusterReply cluster = client.DescribeCluster().value();
-    return std::ranges::count(cluster.placement.servers, name,
-                              &ClusterServer::name) > 0;
+    return absl::c_any_of(
+        cluster.placement().servers(),
+        [&](const v1::ClusterServer& server) { return server.name() == name; });
   }
 
   EtcdProcess etcd_;

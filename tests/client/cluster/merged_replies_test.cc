@@ -149,33 +149,46 @@ TEST(MergePagesTest, AddsUpNamespacesOfOneName) {
   EXPECT_EQ(merged.next_page_token, "b");
 }
 
+// A page of checkpoints with these names and bytes.
+ListCheckpointsReply CheckpointsOf(
+    const std::vector<std::pair<std::string, uint64_t>>& checkpoints,
+    const std::string& next_page_token = "") {
+  ListCheckpointsReply page;
+  for (const auto& [name, bytes] : checkpoints) {
+    CheckpointStatus& status = *page.add_checkpoints();
+    status.set_name(name);
+    status.set_bytes(bytes);
+  }
+  page.set_next_page_token(next_page_token);
+  return page;
+}
+
 TEST(CommonCheckpointsTest, AreThoseThatAllHave) {
   const std::vector<ListCheckpointsReply> lists = {
-      {{{.name = "a", .bytes = 1}, {.name = "b", .bytes = 2}}},
-      {{{.name = "b", .bytes = 40}, {.name = "c", .bytes = 3}}}};
+      CheckpointsOf({{"a", 1}, {"b", 2}}),
+      CheckpointsOf({{"b", 40}, {"c", 3}})};
 
   const ListCheckpointsReply common = CommonCheckpoints(lists, /*page_size=*/0);
 
-  ASSERT_EQ(common.checkpoints.size(), 1);
-  EXPECT_EQ(common.checkpoints[0].name, "b");
-  EXPECT_EQ(common.checkpoints[0].bytes, 42);
+  ASSERT_EQ(common.checkpoints_size(), 1);
+  EXPECT_EQ(common.checkpoints(0).name(), "b");
+  EXPECT_EQ(common.checkpoints(0).bytes(), 42);
 }
 
 // What a page does not reach may be on the next page of its server.
 TEST(CommonCheckpointsTest, EndWhereTheFirstPageEnds) {
   const std::vector<ListCheckpointsReply> pages = {
-      {.checkpoints = {{.name = "a"}, {.name = "c"}}, .next_page_token = "c"},
-      {.checkpoints = {{.name = "a"}, {.name = "b"}, {.name = "c"}},
-       .next_page_token = "d"}};
+      CheckpointsOf({{"a", 0}, {"c", 0}}, "c"),
+      CheckpointsOf({{"a", 0}, {"b", 0}, {"c", 0}}, "d")};
 
   const ListCheckpointsReply whole = CommonCheckpoints(pages, /*page_size=*/0);
   const ListCheckpointsReply cut = CommonCheckpoints(pages, /*page_size=*/1);
 
-  ASSERT_EQ(whole.checkpoints.size(), 2);
-  EXPECT_EQ(whole.checkpoints[1].name, "c");
-  EXPECT_EQ(whole.next_page_token, "c");
-  ASSERT_EQ(cut.checkpoints.size(), 1);
-  EXPECT_EQ(cut.next_page_token, "a");
+  ASSERT_EQ(whole.checkpoints_size(), 2);
+  EXPECT_EQ(whole.checkpoints(1).name(), "c");
+  EXPECT_EQ(whole.next_page_token(), "c");
+  ASSERT_EQ(cut.checkpoints_size(), 1);
+  EXPECT_EQ(cut.next_page_token(), "a");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "client/cluster/cluster_connection.h"
 #include "client/internal/grpc_connection.h"
 #include "client/internal/retry_loop.h"
+#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/cluster/test_cluster.h"
@@ -26,6 +27,7 @@ namespace {
 using testing::Background;
 using testing::Caller;
 using testing::Full;
+using ::testing::HasSubstr;
 using testing::StatusIs;
 using testing::TestCluster;
 
@@ -65,10 +67,11 @@ class PlacementSourceTest : public ::testing::Test {
         });
   }
   static void SetPlacement(uint64_t version, DescribeClusterReply& reply) {
-    reply.server_name = "a";
-    reply.placement = {.version = version,
-                       .servers = {{.name = "a", .address = "a:1"}},
-                       .owners = {0}};
+    reply.set_server_name("a");
+    ToProto({.version = version,
+             .servers = {{.name = "a", .address = "a:1"}},
+             .owners = {0}},
+            reply.mutable_placement());
   }
 
   std::atomic<int> num_connections_ = 0;
@@ -90,6 +93,18 @@ TEST_F(PlacementSourceTest, AsksOverOneConnectionToEachServer) {
 
   EXPECT_EQ(num_questions_, 20);
   EXPECT_EQ(num_connections_, 1);
+}
+
+TEST_F(PlacementSourceTest, PlacementThatMakesNoSenseIsAnError) {
+  PlacementSource source = Source({"a:1"});
+  answer_ = [](const std::string&, DescribeClusterReply& reply) {
+    SetPlacement(1, reply);
+    reply.mutable_placement()->add_owners(1);
+    return absl::OkStatus();
+  };
+
+  EXPECT_THAT(source.Refresh(0, {}), StatusIs(absl::StatusCode::kInternal,
+                                              HasSubstr("owners: expected")));
 }
 
 // Each has to hear of what has happened before its call; a second question

@@ -66,9 +66,9 @@ TEST(LocalConnectionTest, BudgetIsThatOfTheOptions) {
   EXPECT_THAT(client.Init("w", Full({1000}, 0)),
               StatusIs(absl::StatusCode::kResourceExhausted));
   ASSERT_OK_AND_ASSIGN(const ServerStatus status, client.DescribeServer());
-  EXPECT_EQ(status.budget_bytes, 1000);
-  EXPECT_EQ(status.used_bytes, 0);
-  EXPECT_THAT(status.devices, ElementsAre("cpu"));
+  EXPECT_EQ(status.budget_bytes(), 1000);
+  EXPECT_EQ(status.used_bytes(), 0);
+  EXPECT_THAT(status.devices(), ElementsAre("cpu"));
 }
 
 // All calls of a client have one client id, by which a worker is known that has

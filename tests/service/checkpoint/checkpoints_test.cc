@@ -35,8 +35,12 @@ using ::tensorkv::testing::CheckpointsTest;
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::Remove;
+using ::tensorkv::testing::RestoreOf;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::Verify;
 using ::testing::ElementsAre;
 
 // Namespaces with a key each, of all kinds of rules and dtypes.
@@ -143,7 +147,7 @@ TEST_F(CheckpointsTest, EveryNameDTypeAndShapeComesBack) {
   ASSERT_OK(before.Init(std::move(request)));
   ASSERT_OK_AND_ASSIGN(const CheckpointStatus saved,
                        before.checkpoints().Save());
-  EXPECT_OK(before.checkpoints().VerifyCheckpoint({saved.name}, {}));
+  EXPECT_OK(Verify(before.checkpoints(), saved.name()));
 
   SavedStore& after = Restart();
   ASSERT_OK(after.checkpoints().RestoreLast());
@@ -361,7 +365,7 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
   SaveWhilePushing(*saved, kNumCheckpoints);
   const auto all = saved->checkpoints().ListCheckpoints({}, {});
   ASSERT_OK(all);
-  ASSERT_EQ(all->checkpoints.size(), static_cast<size_t>(kNumCheckpoints));
+  ASSERT_EQ(all->checkpoints_size(), kNumCheckpoints);
 
   uint64_t newer_count = UINT64_MAX;
   for (int i = kNumCheckpoints; i > 0; --i) {
@@ -373,7 +377,7 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
     EXPECT_LT(count, newer_count);
     newer_count = count;
     KeysTogether::ExpectSame(*saved, count);
-    ASSERT_OK(saved->checkpoints().DeleteCheckpoint({(*restored)->name}, {}));
+    ASSERT_OK(Remove(saved->checkpoints(), (*restored)->name()));
   }
 }
 
@@ -410,11 +414,11 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
       [&] { store.Discard({.num_partitions = 1, .partitions = {0}}); },
       [&] {
         ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
-            {.name = "first", .on_existing = OnExisting::kReplace}, {}));
+            RestoreOf("first", {}, "", v1::ON_EXISTING_REPLACE), {}));
       },
       [&] { ASSERT_OK(store.DeleteNamespace({.name_space = "s"})); }};
   CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({.name = "first"}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "first"));
   Step step = 0;
   for (const std::function<void()>& change : changes) {
     const std::string key = absl::StrCat("k", ++step);
@@ -432,14 +436,14 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
 TEST_F(CheckpointsTest, VerifyingEndsWithItsCall) {
   SavedStore& saved = Restart();
   ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "last"));
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
 
-  EXPECT_THAT(saved.checkpoints().VerifyCheckpoint(
-                  {"last"}, {.cancellation = cancellation}),
-              StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
+  EXPECT_THAT(
+      Verify(saved.checkpoints(), "last", {.cancellation = cancellation}),
+      StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(Verify(saved.checkpoints(), "last"));
 }
 
 TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoCheckpoints) {
@@ -448,7 +452,7 @@ TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoCheckpoints) {
   std::ofstream(directory_ + "/notes.txt") << "mine";
 
   for (const std::string name : {"notes", "notes.txt"}) {
-    EXPECT_THAT(saved_->checkpoints().DeleteCheckpoint({name}, {}),
+    EXPECT_THAT(Remove(saved_->checkpoints(), name),
                 StatusIs(absl::StatusCode::kNotFound));
     EXPECT_TRUE(std::filesystem::exists(directory_ + "/" + name));
   }
@@ -457,7 +461,7 @@ TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoCheckpoints) {
 
 TEST_F(CheckpointsTest, SavingPassesOverANameThatACallerHasTaken) {
   Checkpoints& checkpoints = Restart().checkpoints();
-  ASSERT_OK(checkpoints.SaveCheckpoint({"auto-000000002"}, {}));
+  ASSERT_OK(SaveAs(checkpoints, "auto-000000002"));
 
   const auto next = checkpoints.Save();
 
@@ -467,10 +471,10 @@ TEST_F(CheckpointsTest, SavingPassesOverANameThatACallerHasTaken) {
 
 TEST_F(CheckpointsTest, FailuresAreCountedUnlessTheCallerIsToBlame) {
   Checkpoints& checkpoints = Restart().checkpoints();
-  ASSERT_OK(checkpoints.SaveCheckpoint({"a"}, {}));
-  EXPECT_FALSE(checkpoints.SaveCheckpoint({"a"}, {}).ok());
-  EXPECT_FALSE(checkpoints.SaveCheckpoint({"../a"}, {}).ok());
-  EXPECT_FALSE(checkpoints.SaveCheckpoint({"b", {"none"}}, {}).ok());
+  ASSERT_OK(SaveAs(checkpoints, "a"));
+  EXPECT_FALSE(SaveAs(checkpoints, "a").ok());
+  EXPECT_FALSE(SaveAs(checkpoints, "../a").ok());
+  EXPECT_FALSE(SaveAs(checkpoints, "b", {"none"}).ok());
   EXPECT_EQ(checkpoints.counts().failed, 0u);
   std::filesystem::remove_all(directory_);
 
@@ -480,14 +484,14 @@ TEST_F(CheckpointsTest, FailuresAreCountedUnlessTheCallerIsToBlame) {
 
 TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
   SavedStore& saved = Restart(/*keep=*/2);
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"mine"}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "mine"));
   for (int i = 0; i < 4; ++i) ASSERT_OK(saved.checkpoints().Save());
 
   std::vector<std::string> names;
   const auto listed = saved.checkpoints().ListCheckpoints({}, {});
   ASSERT_OK(listed);
-  for (const CheckpointStatus& each : listed->checkpoints) {
-    names.push_back(each.name);
+  for (const CheckpointStatus& each : listed->checkpoints()) {
+    names.push_back(each.name());
   }
   EXPECT_THAT(names, ElementsAre("auto-000000004", "auto-000000005", "mine"));
   EXPECT_EQ(saved.checkpoints().counts().saved, 5u);
@@ -496,24 +500,25 @@ TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
 TEST_F(CheckpointsTest, ListsPagesInOrderOfNames) {
   SavedStore& saved = Restart();
   for (const std::string name : {"c", "a", "d", "b"}) {
-    ASSERT_OK(saved.checkpoints().SaveCheckpoint({name}, {}));
+    ASSERT_OK(SaveAs(saved.checkpoints(), name));
   }
   std::filesystem::create_directories(directory_ + "/bb");
 
-  ListCheckpointsRequest request = {.page_size = 3};
+  ListCheckpointsRequest request;
+  request.set_page_size(3);
   const auto first = saved.checkpoints().ListCheckpoints(request, {});
   ASSERT_OK(first);
-  request.page_token = first->next_page_token;
+  request.set_page_token(first->next_page_token());
   const auto last = saved.checkpoints().ListCheckpoints(request, {});
   ASSERT_OK(last);
 
-  ASSERT_EQ(first->checkpoints.size(), 3u);
-  EXPECT_EQ(first->checkpoints[0].name, "a");
-  EXPECT_EQ(first->checkpoints[2].name, "c");
-  EXPECT_EQ(first->next_page_token, "c");
-  ASSERT_EQ(last->checkpoints.size(), 1u);
-  EXPECT_EQ(last->checkpoints[0].name, "d");
-  EXPECT_EQ(last->next_page_token, "");
+  ASSERT_EQ(first->checkpoints_size(), 3);
+  EXPECT_EQ(first->checkpoints(0).name(), "a");
+  EXPECT_EQ(first->checkpoints(2).name(), "c");
+  EXPECT_EQ(first->next_page_token(), "c");
+  ASSERT_EQ(last->checkpoints_size(), 1);
+  EXPECT_EQ(last->checkpoints(0).name(), "d");
+  EXPECT_EQ(last->next_page_token(), "");
 }
 
 TEST_F(CheckpointsTest, WhatWasNotFinishedIsPassedOverAndRemoved) {
@@ -536,21 +541,19 @@ TEST_F(CheckpointsTest, WhatWasNotFinishedIsPassedOverAndRemoved) {
 TEST_F(CheckpointsTest, NamesAndDirectoriesAreChecked) {
   SavedStore& saved = Restart();
   Checkpoints& checkpoints = saved.checkpoints();
-  ASSERT_OK(checkpoints.SaveCheckpoint({"a"}, {}));
+  ASSERT_OK(SaveAs(checkpoints, "a"));
 
-  EXPECT_THAT(checkpoints.SaveCheckpoint({"a"}, {}),
+  EXPECT_THAT(SaveAs(checkpoints, "a"),
               StatusIs(absl::StatusCode::kAlreadyExists));
   for (const std::string name : {"../a", ".a", "a/b", "", "a b"}) {
-    EXPECT_THAT(checkpoints.DeleteCheckpoint({name}, {}),
+    EXPECT_THAT(Remove(checkpoints, name),
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << name;
   }
-  EXPECT_THAT(checkpoints.SaveCheckpoint({"b", {"none"}}, {}),
+  EXPECT_THAT(SaveAs(checkpoints, "b", {"none"}),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(checkpoints.DeleteCheckpoint({"b"}, {}),
-              StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(checkpoints.VerifyCheckpoint({"b"}, {}),
-              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Remove(checkpoints, "b"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Verify(checkpoints, "b"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Checkpoints::Create({.directory = directory_}, &saved.store()),
               StatusIs(absl::StatusCode::kUnavailable));
 }
@@ -558,7 +561,7 @@ TEST_F(CheckpointsTest, NamesAndDirectoriesAreChecked) {
 TEST_F(CheckpointsTest, ACheckpointOfSomeNamespacesIsNoStart) {
   SavedStore& saved = Restart();
   CreateNamespace(saved, "n", {});
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"some", {"n"}}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "some", {"n"}));
   EXPECT_EQ(saved.checkpoints().counts().saved, 1u);
   EXPECT_EQ(saved.checkpoints().counts().last_time, absl::UnixEpoch());
 

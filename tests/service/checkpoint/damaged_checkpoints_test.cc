@@ -16,8 +16,11 @@ namespace {
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::FlipBit;
 using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::Remove;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::Verify;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -28,13 +31,13 @@ TEST_F(DamagedCheckpointsTest, DamageIsFoundAndNamed) {
   ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
   ASSERT_OK(saved.checkpoints().Save());
   ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 2))));
-  const auto last = saved.checkpoints().SaveCheckpoint({"last"}, {});
+  const auto last = SaveAs(saved.checkpoints(), "last");
   ASSERT_OK(last);
 
   for (const std::string& path : FilesOf("last")) {
     FlipBit(path, -1);
 
-    EXPECT_THAT(Restart().checkpoints().VerifyCheckpoint({"last"}, {}),
+    EXPECT_THAT(Verify(Restart().checkpoints(), "last"),
                 StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
     EXPECT_THAT(Restart().checkpoints().RestoreLast(),
                 StatusIs(absl::StatusCode::kDataLoss));
@@ -44,7 +47,7 @@ TEST_F(DamagedCheckpointsTest, DamageIsFoundAndNamed) {
 
     FlipBit(path, -1);
   }
-  EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
+  EXPECT_OK(Verify(Restart().checkpoints(), "last"));
 }
 
 // The server reads by the manifest, and others by the header.
@@ -55,8 +58,8 @@ TEST_F(DamagedCheckpointsTest, DamageOfAHeaderIsFound) {
   for (const char* name : {"z", "\"a:{", "b"}) {
     ASSERT_OK(saved.Init("", name, Filled(DType::kF32, 1, {0, 2})));
   }
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
-  ASSERT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "last"));
+  ASSERT_OK(Verify(saved.checkpoints(), "last"));
   for (const std::string& path : FilesOf("last")) {
     if (std::filesystem::path(path).extension() != ".safetensors") continue;
     const auto header_bytes = static_cast<int64_t>(
@@ -64,13 +67,13 @@ TEST_F(DamagedCheckpointsTest, DamageOfAHeaderIsFound) {
     for (int64_t i = 0; i < header_bytes; ++i) {
       FlipBit(path, i);
 
-      EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
+      EXPECT_THAT(Verify(saved.checkpoints(), "last"),
                   StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)))
           << i;
 
       FlipBit(path, i);
     }
-    EXPECT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
+    EXPECT_OK(Verify(saved.checkpoints(), "last"));
   }
 }
 
@@ -94,15 +97,15 @@ TEST_F(DamagedCheckpointsTest, WhatCannotBeReadIsDamage) {
 TEST_F(DamagedCheckpointsTest, AFileThatIsCutOffIsDamage) {
   SavedStore& saved = Restart();
   ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "last"));
 
   for (const std::string& path : FilesOf("last")) {
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
 
-    EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
+    EXPECT_THAT(Verify(saved.checkpoints(), "last"),
                 StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
-    ASSERT_OK(saved.checkpoints().DeleteCheckpoint({"last"}, {}));
-    ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+    ASSERT_OK(Remove(saved.checkpoints(), "last"));
+    ASSERT_OK(SaveAs(saved.checkpoints(), "last"));
   }
 }
 
@@ -127,8 +130,8 @@ TEST_F(DamagedCheckpointsTest, SavingGoesOnAfterADamagedCheckpoint) {
   const auto next = saved.checkpoints().Save();
 
   ASSERT_OK(next);
-  EXPECT_EQ(next->name, "auto-000000003");
-  EXPECT_THAT(saved.checkpoints().SaveCheckpoint({"auto-000000002"}, {}),
+  EXPECT_EQ(next->name(), "auto-000000003");
+  EXPECT_THAT(SaveAs(saved.checkpoints(), "auto-000000002"),
               StatusIs(absl::StatusCode::kAlreadyExists));
 }
 

@@ -17,10 +17,13 @@ namespace {
 using ::tensorkv::testing::CheckpointsTest;
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::RefusedCall;
+using ::tensorkv::testing::Remove;
 using ::tensorkv::testing::RenameWithFlags;
 using ::tensorkv::testing::RunWithout;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::Verify;
 
 constexpr char kNoFilters[] = "the system lets no process filter its calls";
 
@@ -74,10 +77,10 @@ TEST_F(FileSystemsTest, CheckpointsNeedNeitherFlagsNorLinks) {
     if (!RunWithout(refused, [&] {
           EXPECT_OK(saved.checkpoints().Save());
           EXPECT_OK(saved.checkpoints().Save());  // removes the one before
-          EXPECT_OK(saved.checkpoints().SaveCheckpoint({"mine"}, {}));
-          EXPECT_THAT(saved.checkpoints().SaveCheckpoint({"mine"}, {}),
+          EXPECT_OK(SaveAs(saved.checkpoints(), "mine"));
+          EXPECT_THAT(SaveAs(saved.checkpoints(), "mine"),
                       StatusIs(absl::StatusCode::kAlreadyExists));
-          EXPECT_OK(saved.checkpoints().DeleteCheckpoint({"mine"}, {}));
+          EXPECT_OK(Remove(saved.checkpoints(), "mine"));
         })) {
       GTEST_SKIP() << kNoFilters;
     }
@@ -86,7 +89,7 @@ TEST_F(FileSystemsTest, CheckpointsNeedNeitherFlagsNorLinks) {
     ASSERT_OK(restored.checkpoints().RestoreLast());
     EXPECT_EQ(restored.Pull("", "k").tensor.elements<float>()[0], 1);
     EXPECT_EQ(
-        restored.checkpoints().ListCheckpoints({}, {})->checkpoints.size(), 1u);
+        restored.checkpoints().ListCheckpoints({}, {})->checkpoints_size(), 1);
     saved_.reset();
     std::filesystem::remove_all(directory_);
   }
@@ -137,13 +140,13 @@ TEST_F(FileSystemsTest, WhatMayBeGoneAfterACrashIsNotListed) {
            .sync_directory = [&](const std::string&) { return disk; }},
           &saved.store()));
 
-  EXPECT_THAT(checkpoints->SaveCheckpoint({"mine"}, {}),
+  EXPECT_THAT(SaveAs(*checkpoints, "mine"),
               StatusIs(absl::StatusCode::kInternal));
-  EXPECT_TRUE(checkpoints->ListCheckpoints({}, {})->checkpoints.empty());
+  EXPECT_TRUE(checkpoints->ListCheckpoints({}, {})->checkpoints().empty());
 
   disk = absl::OkStatus();
-  EXPECT_OK(checkpoints->SaveCheckpoint({"mine"}, {}));
-  EXPECT_OK(checkpoints->VerifyCheckpoint({"mine"}, {}));
+  EXPECT_OK(SaveAs(*checkpoints, "mine"));
+  EXPECT_OK(Verify(*checkpoints, "mine"));
 }
 
 }  // namespace

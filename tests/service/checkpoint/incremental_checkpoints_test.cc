@@ -23,6 +23,9 @@ using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::CheckpointsTest;
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::Remove;
+using ::tensorkv::testing::RestoreOf;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
 
@@ -50,14 +53,14 @@ class IncrementalCheckpointsTest : public CheckpointsTest {
                                   Filled(DType::kF32, 100, {kElements}))));
   }
   CheckpointStatus Save(const std::string& name) {
-    return saved_->checkpoints().SaveCheckpoint({name}, {}).value();
+    return SaveAs(saved_->checkpoints(), name).value();
   }
   // Whether that checkpoint shares nothing with those before.
   bool IsWhole(const CheckpointStatus& saved) {
-    return saved.written_bytes == saved.bytes;
+    return saved.written_bytes() == saved.bytes();
   }
   absl::Status Verify(const std::string& name) {
-    return saved_->checkpoints().VerifyCheckpoint({name}, {}).status();
+    return testing::Verify(saved_->checkpoints(), name);
   }
   // The one file of values of a checkpoint that was written whole.
   std::string ValuesOf(const std::string& name) const {
@@ -80,12 +83,12 @@ TEST_F(IncrementalCheckpointsTest, OnePercentThatChangedIsAboutWhatIsWritten) {
 
   const CheckpointStatus some = Save("some");
 
-  EXPECT_EQ(some.num_keys, 200u);
-  EXPECT_GT(some.bytes, 202 * kElements * sizeof(float));
-  EXPECT_GT(some.written_bytes, some.bytes / 100);
-  EXPECT_LT(some.written_bytes, some.bytes / 60);
+  EXPECT_EQ(some.num_keys(), 200u);
+  EXPECT_GT(some.bytes(), 202 * kElements * sizeof(float));
+  EXPECT_GT(some.written_bytes(), some.bytes() / 100);
+  EXPECT_LT(some.written_bytes(), some.bytes() / 60);
   EXPECT_EQ(saved_->checkpoints().counts().last_written_bytes,
-            some.written_bytes);
+            some.written_bytes());
   EXPECT_OK(Verify("some"));
 }
 
@@ -186,7 +189,7 @@ TEST_F(IncrementalCheckpointsTest, WithoutTheFormerOneAllIsWritten) {
   RestartSharing();
   InitKeys(2);
   Save("0");
-  ASSERT_OK(saved_->checkpoints().DeleteCheckpoint({"0"}, {}));
+  ASSERT_OK(Remove(saved_->checkpoints(), "0"));
 
   EXPECT_TRUE(IsWhole(Save("1")));
   EXPECT_FALSE(IsWhole(Save("2")));
@@ -197,13 +200,12 @@ TEST_F(IncrementalCheckpointsTest, OneOfSomeNamespacesSharesAndIsNotShared) {
   InitKeys(2);
   Save("0");
   Push(0);
-  const auto some =
-      saved_->checkpoints().SaveCheckpoint({"some", {"default"}}, {});
+  const auto some = SaveAs(saved_->checkpoints(), "some", {"default"});
   ASSERT_OK(some);
   EXPECT_FALSE(IsWhole(*some));
   const uint64_t before = std::filesystem::hard_link_count(ValuesOf("0"));
 
-  EXPECT_EQ(Save("1").written_bytes, some->written_bytes);
+  EXPECT_EQ(Save("1").written_bytes(), some->written_bytes());
   EXPECT_EQ(std::filesystem::hard_link_count(ValuesOf("0")), before + 1);
 }
 
@@ -321,15 +323,15 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
 
   void SaveSome() {
     const std::string name = absl::StrCat("s", num_saves_++);
-    SaveCheckpointRequest request = {name};
-    if (Below(4) == 0) request.namespaces = {"a"};
-    const auto saved = saved_->checkpoints().SaveCheckpoint(request, {});
+    std::vector<std::string> namespaces;
+    if (Below(4) == 0) namespaces = {"a"};
+    const auto saved = SaveAs(saved_->checkpoints(), name, namespaces);
     ASSERT_OK(saved);
     CheckBytes(name, *saved);
-    for (const std::string& name_space : saved->namespaces) {
+    for (const std::string& name_space : saved->namespaces()) {
       contents_[name][name_space] = AllIn(name_space);
     }
-    if (request.namespaces.empty()) last_ = name;
+    if (namespaces.empty()) last_ = name;
   }
   // What nobody else links was written for it.
   void CheckBytes(const std::string& name, const CheckpointStatus& saved) {
@@ -342,15 +344,15 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         written_bytes += std::filesystem::file_size(file);
       }
     }
-    EXPECT_EQ(saved.bytes, bytes);
-    EXPECT_EQ(saved.written_bytes, written_bytes);
+    EXPECT_EQ(saved.bytes(), bytes);
+    EXPECT_EQ(saved.written_bytes(), written_bytes);
     if (written_bytes < bytes) ++num_sharing_;
   }
   void DeleteSome() {
     if (contents_.size() < 4) return;
     const auto it = std::next(contents_.begin(), Below(3));
     if (it->first == last_) return;
-    ASSERT_OK(saved_->checkpoints().DeleteCheckpoint({it->first}, {}));
+    ASSERT_OK(Remove(saved_->checkpoints(), it->first));
     contents_.erase(it);
   }
   void CheckAll() {
@@ -358,7 +360,8 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
       EXPECT_OK(Verify(name));
       for (const auto& [name_space, keys] : namespaces) {
         ASSERT_OK(saved_->checkpoints().RestoreCheckpoint(
-            {name, {name_space}, "check", OnExisting::kReplace}, {}));
+            RestoreOf(name, {name_space}, "check", v1::ON_EXISTING_REPLACE),
+            {}));
         EXPECT_TRUE(AllIn("check") == keys) << name << " " << name_space;
       }
     }

@@ -27,6 +27,8 @@ using ::tensorkv::testing::CheckpointsTest;
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::RestoreOf;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
@@ -49,7 +51,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
                      .aggregation = Aggregation::kTrimmedMean,
                      .trim_fraction = 0.25});
     EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
-    EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"then"}, {}));
+    EXPECT_OK(SaveAs(saved_->checkpoints(), "then"));
     EXPECT_OK(saved_->store().DeleteNamespace({.name_space = "empty"}));
     then_ = BytesOf(saved_->Pull("a", "k"));
     for (const std::string name : {"a", "b", ""}) Push(name);
@@ -92,7 +94,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
 };
 
 TEST_F(RestoreCheckpointTest, NamespaceComesBackBesideItsOwnLaterSelf) {
-  ASSERT_OK(Restore({"then", {"a"}, "as-it-was"}));
+  ASSERT_OK(Restore(RestoreOf("then", {"a"}, "as-it-was")));
 
   EXPECT_EQ(Names(), (std::set<std::string>{"a", "as-it-was", "b", "default"}));
   EXPECT_EQ(BytesIn("as-it-was"), then_);
@@ -104,7 +106,7 @@ TEST_F(RestoreCheckpointTest, NamespaceComesBackBesideItsOwnLaterSelf) {
 }
 
 TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
-  ASSERT_OK(Restore({"then", {"empty"}}));
+  ASSERT_OK(Restore(RestoreOf("then", {"empty"})));
 
   const NamespaceConfig config =
       saved_->store().DescribeNamespace({"empty"})->config;
@@ -117,7 +119,7 @@ TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
   const Version version = saved_->Pull("a", "k").version;
   ASSERT_OK(saved_->store().DeleteNamespace({.name_space = "a"}));
 
-  ASSERT_OK(Restore({"then", {"a"}}));
+  ASSERT_OK(Restore(RestoreOf("then", {"a"})));
 
   EXPECT_EQ(BytesIn("a"), then_);
   EXPECT_NE(UidOf("a"), uid);
@@ -135,9 +137,9 @@ TEST_F(RestoreCheckpointTest, AllAreReplacedAtOnceIfAsked) {
     waited.Set(std::move(reply));
   });
 
-  EXPECT_THAT(Restore({"then"}), HasReason(Reason::kNamespaceExists));
+  EXPECT_THAT(Restore(RestoreOf("then")), HasReason(Reason::kNamespaceExists));
   EXPECT_EQ(BytesIn("a"), now_);
-  ASSERT_OK(Restore({.name = "then", .on_existing = OnExisting::kReplace}));
+  ASSERT_OK(Restore(RestoreOf("then", {}, "", v1::ON_EXISTING_REPLACE)));
 
   EXPECT_THAT(waited.Wait(), HasReason(Reason::kNamespaceReplaced));
   PushRequest of_former = PushOf("a", "k", Filled(DType::kF32, 1));
@@ -151,7 +153,7 @@ TEST_F(RestoreCheckpointTest, AllAreReplacedAtOnceIfAsked) {
 TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
   const auto cancelled = std::make_shared<Cancellation>();
   cancelled->Cancel();
-  const OnExisting replace = OnExisting::kReplace;
+  const v1::OnExisting replace = v1::ON_EXISTING_REPLACE;
   struct Row {
     RestoreCheckpointRequest request;
     absl::StatusCode code;
@@ -159,25 +161,28 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
     CallContext context;
   };
   const Row rows[] = {
-      {{"never"}, absl::StatusCode::kNotFound, "\"never\""},
-      {{"../then"}, absl::StatusCode::kInvalidArgument, "letters"},
-      {{"then", {"a", "c"}, "", replace},
-       absl::StatusCode::kNotFound,
+      {RestoreOf("never"), absl::StatusCode::kNotFound, "\"never\""},
+      {RestoreOf("../then"), absl::StatusCode::kInvalidArgument, "letters"},
+      {RestoreOf("then", {"a", "c"}, "", replace), absl::StatusCode::kNotFound,
        "no namespace \"c\""},
-      {{"then", {"a", "b"}, "c"}, absl::StatusCode::kInvalidArgument, "got 2"},
-      {{"then", {"a"}, "\n"}, absl::StatusCode::kInvalidArgument, "namespace"},
-      {{"then", {}, "", OnExisting::kKeep},
-       absl::StatusCode::kInvalidArgument,
-       "KEEP"},
-      {{"then", {"a"}, "", replace},
+      {RestoreOf("then", {"a", "b"}, "c"), absl::StatusCode::kInvalidArgument,
+       "got 2"},
+      {RestoreOf("then", {"a"}, "\n"), absl::StatusCode::kInvalidArgument,
+       "namespace"},
+      {RestoreOf("then", {}, "", v1::ON_EXISTING_KEEP),
+       absl::StatusCode::kInvalidArgument, "KEEP"},
+      {RestoreOf("then", {}, "", static_cast<v1::OnExisting>(9)),
+       absl::StatusCode::kInvalidArgument, "on_existing: unknown number 9"},
+      {RestoreOf("then", {"a"}, "", replace),
        absl::StatusCode::kCancelled,
        "given up",
        {.cancellation = cancelled}},
-      {{"then", {"empty"}, "c"},
+      {RestoreOf("then", {"empty"}, "c"),
        absl::StatusCode::kCancelled,
        "given up",
        {.cancellation = cancelled}},
-      {{"then", {}, "", replace}, absl::StatusCode::kDataLoss, "cut off"}};
+      {RestoreOf("then", {}, "", replace), absl::StatusCode::kDataLoss,
+       "cut off"}};
   const uint64_t used_bytes = saved_->store().used_bytes();
   for (const Row& row : rows) {
     if (row.code == absl::StatusCode::kDataLoss) DamageLastFile();
@@ -200,8 +205,9 @@ TEST_F(RestoreCheckpointTest, WhatHasNoRoomLeavesAllAsItWas) {
       Filled(DType::kF32, 0, {static_cast<int64_t>(bytes / sizeof(float))})));
   const uint64_t used_bytes = saved_->store().used_bytes();
 
-  EXPECT_THAT(Restore({"then", {"a", "b"}, "", OnExisting::kReplace}),
-              HasReason(Reason::kOverBudget));
+  EXPECT_THAT(
+      Restore(RestoreOf("then", {"a", "b"}, "", v1::ON_EXISTING_REPLACE)),
+      HasReason(Reason::kOverBudget));
 
   EXPECT_EQ(BytesIn("a"), now_);
   EXPECT_EQ(saved_->store().used_bytes(), used_bytes);

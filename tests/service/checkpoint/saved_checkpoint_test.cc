@@ -18,6 +18,7 @@ namespace {
 
 using ::tensorkv::testing::CheckpointsTest;
 using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -70,7 +71,7 @@ class ManyKeysTest : public CheckpointsTest {
       request.entries.push_back({NameOf(i), Filled(DType::kI32, i, {1})});
     }
     EXPECT_OK(Restart().Init(std::move(request)));
-    EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"many"}, {}));
+    EXPECT_OK(SaveAs(saved_->checkpoints(), "many"));
   }
 
   SavedCheckpoint Open() const {

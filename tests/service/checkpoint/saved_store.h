@@ -107,6 +107,40 @@ class SavedStore {
   const std::unique_ptr<Checkpoints> checkpoints_;
 };
 
+// The calls about one checkpoint.
+inline absl::StatusOr<CheckpointStatus> SaveAs(
+    Checkpoints& checkpoints, const std::string& name,
+    const std::vector<std::string>& namespaces = {}) {
+  SaveCheckpointRequest request;
+  request.set_name(name);
+  request.mutable_namespaces()->Add(namespaces.begin(), namespaces.end());
+  const auto reply = checkpoints.SaveCheckpoint(request, {});
+  if (!reply.ok()) return reply.status();
+  return reply->checkpoint();
+}
+inline absl::Status Verify(Checkpoints& checkpoints, const std::string& name,
+                           const CallContext& context = {}) {
+  VerifyCheckpointRequest request;
+  request.set_name(name);
+  return checkpoints.VerifyCheckpoint(request, context).status();
+}
+inline absl::Status Remove(Checkpoints& checkpoints, const std::string& name) {
+  DeleteCheckpointRequest request;
+  request.set_name(name);
+  return checkpoints.DeleteCheckpoint(request, {});
+}
+inline RestoreCheckpointRequest RestoreOf(
+    const std::string& name, const std::vector<std::string>& namespaces = {},
+    const std::string& as_namespace = "",
+    v1::OnExisting on_existing = v1::ON_EXISTING_FAIL) {
+  RestoreCheckpointRequest request;
+  request.set_name(name);
+  request.mutable_namespaces()->Add(namespaces.begin(), namespaces.end());
+  request.set_as_namespace(as_namespace);
+  request.set_on_existing(on_existing);
+  return request;
+}
+
 inline Tensor Filled(DType dtype, double value, Shape shape = {3, 5}) {
   return *Tensor::Filled(dtype, std::move(shape), value);
 }

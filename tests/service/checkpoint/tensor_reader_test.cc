@@ -19,8 +19,11 @@ using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::CheckpointsTest;
 using ::tensorkv::testing::Filled;
 using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::RestoreOf;
+using ::tensorkv::testing::SaveAs;
 using ::tensorkv::testing::SavedStore;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::Verify;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -51,7 +54,7 @@ class TensorReaderTest : public CheckpointsTest {
       EXPECT_OK(
           saved.Push(PushOf("n", NameOf(i), Different(kSizes[i], 2 * i))));
     }
-    EXPECT_OK(saved.checkpoints().SaveCheckpoint({"all"}, {}));
+    EXPECT_OK(SaveAs(saved.checkpoints(), "all"));
   }
 
   static std::vector<std::string> AllBytes(SavedStore& at) {
@@ -91,7 +94,7 @@ TEST_F(TensorReaderTest, DamageAnywhereIsFound) {
     const int64_t place = size / 10 * tenth;
     testing::FlipBit(path, place);
 
-    EXPECT_THAT(saved_->checkpoints().VerifyCheckpoint({"all"}, {}),
+    EXPECT_THAT(Verify(saved_->checkpoints(), "all"),
                 StatusIs(absl::StatusCode::kDataLoss,
                          AllOf(HasSubstr(path), HasSubstr("\"key-"))))
         << place;
@@ -124,7 +127,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
   ASSERT_OK(saved.Push(PushOf("n", "k", Filled(DType::kBF16, 2, {kElements}))));
   ASSERT_EQ(saved.store().DescribeNamespace({"n"})->memory.state,
             8 * kValueBytes);
-  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"saved"}, {}));
+  ASSERT_OK(SaveAs(saved.checkpoints(), "saved"));
   const std::vector<std::string> before = AllBytes(saved, "n");
   const uint64_t room_bytes = 9 * kValueBytes + (64 << 10);
   const uint64_t filled_bytes =
@@ -134,8 +137,8 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
                  Filled(DType::kF32, 0,
                         {static_cast<int64_t>(filled_bytes / sizeof(float))})));
 
-  ASSERT_OK(
-      saved.checkpoints().RestoreCheckpoint({"saved", {"n"}, "again"}, {}));
+  ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
+      RestoreOf("saved", {"n"}, "again"), {}));
 
   // Reading them takes room as well.
   ASSERT_OK(saved.store().DeleteNamespace({.name_space = "n"}));

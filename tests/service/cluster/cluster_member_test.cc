@@ -86,12 +86,12 @@ TEST(ClusterMemberTest, TwoMakeOnePlacement) {
   a.placed_.WaitForNotification();
   b.placed_.WaitForNotification();
 
-  const ClusterPlacement placement = a.known_.Describe().placement;
+  const ClusterPlacement placement = a.known_.last_placement();
   EXPECT_EQ(placement.cluster, "c");
   EXPECT_EQ(placement.version, 1u);
   EXPECT_EQ(placement.servers.size(), 2u);
   EXPECT_EQ(placement.owners.size(), 16u);
-  EXPECT_EQ(b.known_.Describe().placement.owners, placement.owners);
+  EXPECT_EQ(b.known_.last_placement().owners, placement.owners);
   EXPECT_TRUE(placement.servers[0].live);
   EXPECT_EQ(placement.servers[0].address, "a:1");
 }
@@ -123,7 +123,7 @@ TEST(ClusterMemberTest, BadRegistrationIsPassedOver) {
   a.placed_.WaitForNotification();
   a.member_.Stop();
 
-  EXPECT_EQ(a.known_.Describe().placement.servers.size(), 2u);
+  EXPECT_EQ(a.known_.last_placement().servers.size(), 2u);
   EXPECT_THAT(a.lines_, Contains(HasSubstr("/tensorkv/c/servers/aa")).Times(1));
 }
 
@@ -137,8 +137,8 @@ TEST(ClusterMemberTest, StoppedMemberIsNotLiveForWhoComesNext) {
 
   Part c(etcd, "c");
   c.placed_.WaitForNotification();
-  EXPECT_FALSE(c.known_.Describe().placement.servers[0].live);
-  EXPECT_TRUE(c.known_.Describe().placement.servers[1].live);
+  EXPECT_FALSE(c.known_.last_placement().servers[0].live);
+  EXPECT_TRUE(c.known_.last_placement().servers[1].live);
 }
 
 // Calls may begin to wait at any time.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/cluster/two_servers.h"
@@ -23,7 +24,7 @@ TEST(KnownPlacementTest, ServerInNoClusterDescribesNothing) {
   EXPECT_FALSE(known.is_in_cluster());
   EXPECT_EQ(known.view(), nullptr);
   EXPECT_OK(known.readiness());
-  EXPECT_EQ(known.Describe().server_name, "");
+  EXPECT_EQ(known.Describe().server_name(), "");
 }
 
 TEST(KnownPlacementTest, ServerWithoutPlacementIsNotReadyAndOwnsNothing) {
@@ -32,7 +33,7 @@ TEST(KnownPlacementTest, ServerWithoutPlacementIsNotReadyAndOwnsNothing) {
   EXPECT_THAT(known.readiness(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(known.view()->Check("", "k"),
               StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_EQ(known.Describe().server_name, "a");
+  EXPECT_EQ(known.Describe().server_name(), "a");
 }
 
 TEST(KnownPlacementTest, RefusalSaysWhereTheKeyIs) {
@@ -64,9 +65,9 @@ TEST(KnownPlacementTest, OlderPlacementIsPassedOver) {
   same.servers[1].live = true;
 
   ASSERT_OK(known.Set(TwoServers(/*version=*/6), "a"));
-  EXPECT_EQ(known.Describe().placement, TwoServers(7));
+  EXPECT_EQ(FromProto(known.Describe().placement()).value(), TwoServers(7));
   ASSERT_OK(known.Set(same, "a"));
-  EXPECT_EQ(known.Describe().placement, same);
+  EXPECT_EQ(FromProto(known.Describe().placement()).value(), same);
 }
 
 TEST(KnownPlacementTest, PlacementWithoutOwnersOrServersIsRefused) {

@@ -23,6 +23,20 @@ std::vector<ClusterServer> Servers(int first, int last) {
   return servers;
 }
 
+struct Names {
+  std::vector<std::string> add = {};
+  std::vector<std::string> remove = {};
+  std::vector<std::string> lost = {};
+};
+
+ResizeClusterRequest RequestOf(const Names& names) {
+  ResizeClusterRequest request;
+  request.mutable_add()->Add(names.add.begin(), names.add.end());
+  request.mutable_remove()->Add(names.remove.begin(), names.remove.end());
+  request.mutable_lost()->Add(names.lost.begin(), names.lost.end());
+  return request;
+}
+
 // The placement once that partition is where it is to be.
 ClusterPlacement After(ClusterPlacement placement, uint32_t partition,
                        const std::string& owner) {
@@ -105,7 +119,7 @@ TEST(PlacementChangesTest, OthersAreToRestoreWhatALostServerHad) {
   const std::vector<uint32_t> lost = PartitionsOf(before.placement, "s2");
 
   ASSERT_OK_AND_ASSIGN(const ResizedCluster after,
-                       Resized({.lost = {"s2"}}, before));
+                       Resized(RequestOf({.lost = {"s2"}}), before));
 
   EXPECT_EQ(after.placement.version, before.placement.version + 1);
   EXPECT_EQ(FindServer(after.placement.servers, "s2"), nullptr);
@@ -126,11 +140,11 @@ TEST(PlacementChangesTest, WhatALostServerHadNotRestoredIsStillOfTheFormer) {
   const std::vector<uint32_t> first = PartitionsOf(reading.placement, "s2");
   const std::vector<uint32_t> second = PartitionsOf(reading.placement, "s3");
   ASSERT_OK_AND_ASSIGN(ResizedCluster after,
-                       Resized({.lost = {"s2"}}, reading));
+                       Resized(RequestOf({.lost = {"s2"}}), reading));
   reading.placement = after.placement;
   reading.wanted = after.wanted;
 
-  ASSERT_OK_AND_ASSIGN(after, Resized({.lost = {"s3"}}, reading));
+  ASSERT_OK_AND_ASSIGN(after, Resized(RequestOf({.lost = {"s3"}}), reading));
 
   EXPECT_THAT(after.placement.lost,
               ::testing::ElementsAre(
@@ -144,7 +158,7 @@ TEST(PlacementChangesTest, WhatALostServerHadNotRestoredIsStillOfTheFormer) {
 TEST(PlacementChangesTest, WhatIsRestoredIsMissingNoMore) {
   const ClusterReading reading = ReadingOf({"s1", "s3", "s4"});
   ASSERT_OK_AND_ASSIGN(const ResizedCluster resized,
-                       Resized({.lost = {"s2"}}, reading));
+                       Resized(RequestOf({.lost = {"s2"}}), reading));
   ClusterPlacement placement = resized.placement;
 
   for (const std::string name : {"s1", "s3", "s4"}) {
@@ -159,12 +173,13 @@ TEST(PlacementChangesTest, WhatIsRestoredIsMissingNoMore) {
 TEST(PlacementChangesTest, WhatIsGivenUpIsMarked) {
   ClusterReading reading = ReadingOf({"s1", "s3", "s4"});
   ASSERT_OK_AND_ASSIGN(const ResizedCluster lost,
-                       Resized({.lost = {"s2"}}, reading));
+                       Resized(RequestOf({.lost = {"s2"}}), reading));
   reading.placement = lost.placement;
   reading.wanted = lost.wanted;
 
-  ASSERT_OK_AND_ASSIGN(const ResizedCluster after,
-                       Resized({.lost = {"s2"}, .give_up = true}, reading));
+  ResizeClusterRequest give_up = RequestOf({.lost = {"s2"}});
+  give_up.set_give_up(true);
+  ASSERT_OK_AND_ASSIGN(const ResizedCluster after, Resized(give_up, reading));
 
   EXPECT_TRUE(after.placement.lost[0].given_up);
   EXPECT_EQ(after.placement.owners, lost.placement.owners);
@@ -175,14 +190,14 @@ TEST(PlacementChangesTest, WhatIsGivenUpIsMarked) {
 TEST(PlacementChangesTest, LastServerThatWasWantedIsLostToTheOthers) {
   ClusterReading reading = ReadingOf({"s2", "s7"});
   reading.servers = {{.name = "s2", .weight = 1}, {.name = "s7", .weight = 1}};
-  EXPECT_TRUE(TakeoverOf({"s1"}, reading).add.empty())
+  EXPECT_TRUE(TakeoverOf({"s1"}, reading).add().empty())
       << "others are to have the keys";
 
   reading.wanted = Servers(1, 1);
-  EXPECT_THAT(TakeoverOf({"s1"}, reading).add, ::testing::ElementsAre("s2"));
+  EXPECT_THAT(TakeoverOf({"s1"}, reading).add(), ::testing::ElementsAre("s2"));
   reading.placement = MakePlacement({}, Servers(1, 1), 100);
   const ResizeClusterRequest takeover = TakeoverOf({"s1"}, reading);
-  EXPECT_THAT(takeover.add, ::testing::ElementsAre("s2", "s7"));
+  EXPECT_THAT(takeover.add(), ::testing::ElementsAre("s2", "s7"));
 
   ASSERT_OK_AND_ASSIGN(const ResizedCluster resized,
                        Resized(takeover, reading));
@@ -193,13 +208,17 @@ TEST(PlacementChangesTest, LastServerThatWasWantedIsLostToTheOthers) {
 TEST(PlacementChangesTest, RequestsThatCannotBeAreRefused) {
   const ClusterReading reading = ReadingOf({"s1", "s2"});
 
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      Resized(RequestOf({.lost = {"s2"}}), reading).status()));
   EXPECT_TRUE(
-      absl::IsFailedPrecondition(Resized({.lost = {"s2"}}, reading).status()));
-  EXPECT_TRUE(absl::IsNotFound(Resized({.lost = {"s9"}}, reading).status()));
-  EXPECT_TRUE(absl::IsNotFound(Resized({.remove = {"s9"}}, reading).status()));
-  EXPECT_TRUE(absl::IsNotFound(Resized({.add = {"s9"}}, reading).status()));
+      absl::IsNotFound(Resized(RequestOf({.lost = {"s9"}}), reading).status()));
+  EXPECT_TRUE(absl::IsNotFound(
+      Resized(RequestOf({.remove = {"s9"}}), reading).status()));
+  EXPECT_TRUE(
+      absl::IsNotFound(Resized(RequestOf({.add = {"s9"}}), reading).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(
-      Resized({.remove = {"s1", "s2"}, .lost = {"s3", "s4"}}, reading)
+      Resized(RequestOf({.remove = {"s1", "s2"}, .lost = {"s3", "s4"}}),
+              reading)
           .status()));
 }
 

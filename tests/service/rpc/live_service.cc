@@ -14,7 +14,8 @@ namespace {
 absl::Status AskServer(const AnyCall& call, const CallContext&) {
   return call.Visit([](const auto&, auto& reply) -> absl::Status {
     if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
-      reply = {.version = "test", .incarnation = kTestIncarnation};
+      reply.set_version("test");
+      reply.set_incarnation(kTestIncarnation);
       return absl::OkStatus();
     }
     return absl::FailedPreconditionError("no such part of the server");

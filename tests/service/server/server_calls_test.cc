@@ -38,6 +38,13 @@ class ServerCallsTest : public ::testing::Test {
     return calls_.Ask({request, reply}, {.caller = {.name = "unix"}});
   }
 
+  template <typename Request>
+  static Request About(const std::string& checkpoint) {
+    Request request;
+    request.set_name(checkpoint);
+    return request;
+  }
+
   // What an audit says of a call.
   static std::string Line(absl::string_view method_and_subject,
                           absl::string_view outcome) {
@@ -81,21 +88,26 @@ TEST_F(ServerCallsTest, DescriptionsAreNotAudited) {
   ASSERT_OK(Call(DescribeServerRequest()));
   ASSERT_OK(Call(DescribeClusterRequest()));
 
-  EXPECT_EQ(server.incarnation, 7u);
-  EXPECT_EQ(server.budget_bytes, testing::kBudget);
+  EXPECT_EQ(server.incarnation(), 7u);
+  EXPECT_EQ(server.budget_bytes(), testing::kBudget);
   EXPECT_THAT(audit_, IsEmpty());
 }
 
 TEST_F(ServerCallsTest, AuditsSayWhichCheckpointsAndNamespaces) {
   OpenCheckpoints();
 
-  ASSERT_OK(Call(SaveCheckpointRequest{.name = "a"}));
-  ASSERT_OK(Call(RestoreCheckpointRequest{.name = "a", .as_namespace = "b"}));
+  auto restore = About<RestoreCheckpointRequest>("a");
+  restore.set_as_namespace("b");
+  auto save_some = About<SaveCheckpointRequest>("c");
+  save_some.add_namespaces("x");
+  save_some.add_namespaces("y");
+
+  ASSERT_OK(Call(About<SaveCheckpointRequest>("a")));
+  ASSERT_OK(Call(restore));
   ASSERT_OK(Call(ListCheckpointsRequest()));
-  ASSERT_OK(Call(VerifyCheckpointRequest{.name = "a"}));
-  ASSERT_OK(Call(DeleteCheckpointRequest{.name = "a"}));
-  EXPECT_THAT(Call(SaveCheckpointRequest{"c", {"x", "y"}}),
-              StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(Call(About<VerifyCheckpointRequest>("a")));
+  ASSERT_OK(Call(About<DeleteCheckpointRequest>("a")));
+  EXPECT_THAT(Call(save_some), StatusIs(absl::StatusCode::kNotFound));
 
   EXPECT_THAT(
       audit_,
@@ -112,8 +124,12 @@ TEST_F(ServerCallsTest, AuditsSayWhatAClusterWasAskedFor) {
   const auto in_none = StatusIs(absl::StatusCode::kFailedPrecondition,
                                 "the server is in no cluster");
 
-  EXPECT_THAT(Call(ResizeClusterRequest{.add = {"s", "t"}, .give_up = true}),
-              in_none);
+  ResizeClusterRequest request;
+  request.add_add("s");
+  request.add_add("t");
+  request.set_give_up(true);
+
+  EXPECT_THAT(Call(request), in_none);
 
   EXPECT_THAT(audit_,
               ElementsAre(Line(

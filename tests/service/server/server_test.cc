@@ -85,7 +85,7 @@ TEST(ServerTest, ServersOfOneProcessAreIndependent) {
 
   EXPECT_THAT(Pull(*StubOf(*other)), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_NE(one->port(), other->port());
-  EXPECT_NE(one->Describe().incarnation, other->Describe().incarnation);
+  EXPECT_NE(one->Describe().incarnation(), other->Describe().incarnation());
 }
 
 TEST(ServerTest, RequestOverTheMessageLimitIsTooMuch) {
@@ -158,19 +158,19 @@ class ServerWithGpuTest : public ::testing::Test {
 };
 
 TEST_F(ServerWithGpuTest, BudgetIsNineTenthsOfItsMemory) {
-  const std::vector<DeviceBudget> budgets = server_->Describe().device_budgets;
+  const ServerStatus status = server_->Describe();
 
-  ASSERT_EQ(budgets.size(), 1u);
-  EXPECT_EQ(budgets[0].device, "fake:0");
-  EXPECT_EQ(budgets[0].budget_bytes, kGpuBytes / 10 * 9);
+  ASSERT_EQ(status.device_budgets_size(), 1);
+  EXPECT_EQ(status.device_budgets(0).device(), "fake:0");
+  EXPECT_EQ(status.device_budgets(0).budget_bytes(), kGpuBytes / 10 * 9);
 }
 
 TEST_F(ServerWithGpuTest, BudgetIsAsGivenButNoMoreThanThereIs) {
   Start(12345);
-  EXPECT_EQ(server_->Describe().device_budgets[0].budget_bytes, 12345u);
+  EXPECT_EQ(server_->Describe().device_budgets(0).budget_bytes(), 12345u);
 
   Start(kGpuBytes + 1);
-  EXPECT_EQ(server_->Describe().device_budgets[0].budget_bytes, kGpuBytes);
+  EXPECT_EQ(server_->Describe().device_budgets(0).budget_bytes(), kGpuBytes);
 }
 
 TEST_F(ServerWithGpuTest, ReportsNotServingAndNotReady) {
