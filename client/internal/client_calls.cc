@@ -37,8 +37,8 @@ absl::Status CheckComplete(const Request& request,
     return CheckCount(request.entries.size(), reply.results.size());
   } else if constexpr (requires { request.entries, reply.values; }) {
     return CheckCount(request.entries.size(), reply.values.size());
-  } else if constexpr (requires { request.keys, reply.keys; }) {
-    return CheckCount(request.keys.size(), reply.keys.size());
+  } else if constexpr (requires { request.keys(), reply.keys(); }) {
+    return CheckCount(request.keys_size(), reply.keys_size());
   }
   return absl::OkStatus();
 }
@@ -192,9 +192,9 @@ template <typename Request>
 struct ClientCalls::Started {
   Started(CallIdLeases& call_ids, Request of_call, const CallOptions& options)
       : request(std::move(of_call)), options(options), use(options.canceller) {
-    if constexpr (kHasName<Request>) {
+    if constexpr (kHasCallId<Request>) {
       lease.reset(new CallIdLeases::Lease(call_ids.Acquire()));
-      request.call_id = lease->id();
+      SetCallId(lease->id(), request);
     }
   }
 

@@ -51,11 +51,16 @@ EncodedMessage Encode(const PushPullRequest& request,
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
                                             size_t max_message_bytes) {
-  auto message = MessageOf<typename MessagesOf<Request>::Request>(request);
-  if constexpr (requires { request.max_reply_bytes; }) {
-    message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
+  using Message = typename MessagesOf<Request>::Request;
+  if constexpr (std::is_same_v<Request, Message>) {
+    return Serialize(request, max_message_bytes);
+  } else {
+    auto message = MessageOf<Message>(request);
+    if constexpr (requires { request.max_reply_bytes; }) {
+      message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
+    }
+    return Serialize(message, max_message_bytes);
   }
-  return Serialize(message, max_message_bytes);
 }
 
 // Requests with an entry per key have a writer of their own, but for those of
@@ -75,10 +80,25 @@ absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
   }
 }
 
+// Checks what callers rely on in a reply. Errors: InvalidArgument.
+template <typename Reply>
+absl::Status CheckFields(const Reply&) {
+  return absl::OkStatus();
+}
+absl::Status CheckFields(const ListReply& reply) {
+  return CheckShapes(reply.keys());
+}
+absl::Status CheckFields(const StatReply& reply) {
+  return CheckShapes(reply.keys());
+}
+
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
   typename MessagesOf<Request>::Response response;
   RETURN_IF_ERROR(Parse(bytes, &response));
+  if (const absl::Status status = CheckFields(response); !status.ok()) {
+    return MalformedReply(status);
+  }
   return CheckReply(ValueOf<ReplyTo<Request>>(std::move(response)));
 }
 
