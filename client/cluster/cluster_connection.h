@@ -67,11 +67,12 @@ class ClusterConnection final : public Connection {
       absl::Span<const std::string> servers, const Request& request,
       const CallLimit& limit) {
     std::vector<Request> requests(servers.size(), request);
-    if constexpr (requires { request.namespace_uid; }) {
+    if constexpr (kHasNamespace<Request>) {
       for (size_t i = 0; i < servers.size(); ++i) {
-        ASSIGN_OR_RETURN(requests[i].namespace_uid,
-                         UidAt(servers[i], request.name_space,
-                               request.namespace_uid, limit));
+        ASSIGN_OR_RETURN(const uint64_t uid,
+                         UidAt(servers[i], NamespaceIn(request),
+                               NamespaceUidIn(request), limit));
+        SetNamespaceUid(uid, requests[i]);
         if constexpr (requires { request.worker.epoch; }) {
           requests[i].worker = WorkerAt(servers[i], servers.front(),
                                         request.name_space, request.worker);

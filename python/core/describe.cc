@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "contract/choice_names.h"
+#include "contract/proto_codec.h"
 #include "python/core/arguments.h"
 
 namespace tensorkv::python {
@@ -15,10 +16,18 @@ namespace {
 namespace py = pybind11;
 using namespace py::literals;
 
-py::tuple TupleOf(const Shape& shape) {
-  py::tuple tuple(shape.rank());
-  for (int i = 0; i < shape.rank(); ++i) tuple[i] = shape.dimensions()[i];
+template <typename Items>
+py::tuple TupleOf(const Items& items) {
+  py::tuple tuple(items.size());
+  for (int i = 0; i < items.size(); ++i) tuple[i] = items[i];
   return tuple;
+}
+
+template <typename Items>
+py::list ListOf(const Items& items) {
+  py::list list(items.size());
+  for (int i = 0; i < items.size(); ++i) list[i] = items[i];
+  return list;
 }
 
 template <typename Choice>
@@ -43,14 +52,15 @@ py::dict Describe(const WorkerStatus& worker) {
 
 py::dict Describe(const KeyStatus& key) {
   py::object digest = py::none();
-  if (key.digest) digest = py::int_(*key.digest);
-  return py::dict("key"_a = key.key, "dtype"_a = NameTextOf(key.dtype),
-                  "shape"_a = TupleOf(key.shape), "version"_a = key.version,
-                  "value_bytes"_a = key.value_bytes,
-                  "state_bytes"_a = key.state_bytes, "states"_a = key.states,
-                  "rule"_a = key.rule.ToString(),
-                  "update_count"_a = key.update_count,
-                  "learning_rate"_a = key.learning_rate, "digest"_a = digest);
+  if (key.has_digest()) digest = py::int_(key.digest());
+  return py::dict(
+      "key"_a = key.key(), "dtype"_a = NameTextOf(DTypeOf(key)),
+      "shape"_a = TupleOf(key.shape()), "version"_a = key.version(),
+      "value_bytes"_a = key.value_bytes(), "state_bytes"_a = key.state_bytes(),
+      "states"_a = ListOf(key.states()),
+      "rule"_a = FromProto(key.rule()).ToString(),
+      "update_count"_a = key.update_count(),
+      "learning_rate"_a = key.learning_rate(), "digest"_a = digest);
 }
 
 py::dict Describe(const NamespaceStatus& status) {
