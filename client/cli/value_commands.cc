@@ -129,8 +129,8 @@ absl::StatusOr<std::vector<Tensor>> MakeContributions(
   std::vector<Tensor> tensors;
   for (const KeyStatus& status : stored) {
     ASSIGN_OR_RETURN(const Shape shape, ShapeOf(status));
-    ASSIGN_OR_RETURN(Tensor tensor, source.Make(DTypeOf(status),
-                                                ShapeToPush(shape, flags)));
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     source.Make(DTypeOf(status), ShapeToPush(shape, flags)));
     tensors.push_back(std::move(tensor));
   }
   return tensors;

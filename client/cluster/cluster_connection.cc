@@ -320,9 +320,8 @@ template <typename Request>
 absl::StatusOr<Request> ClusterConnection::Translated(Request request,
                                                       const std::string& server,
                                                       const CallLimit& limit) {
-  ASSIGN_OR_RETURN(
-      const uint64_t uid,
-      UidAt(server, NamespaceIn(request), NamespaceUidIn(request), limit));
+  ASSIGN_OR_RETURN(const uint64_t uid, UidAt(server, NamespaceIn(request),
+                                             NamespaceUidIn(request), limit));
   SetNamespaceUid(uid, request);
   if constexpr (requires { request.worker->epoch; }) {
     if (request.worker && request.worker->epoch != 0) {

@@ -118,10 +118,8 @@ Step NextStepOf(Mode mode, Step a, Step b) {
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
   std::string end = EndOf(pages);
   std::vector<KeyStatus> keys = Merge(pages, end);
-  const auto repeated =
-      std::ranges::unique(keys, {}, [](const KeyStatus& key) -> auto& {
-        return key.key();
-      });
+  const auto repeated = std::ranges::unique(
+      keys, {}, [](const KeyStatus& key) -> auto& { return key.key(); });
   keys.erase(repeated.begin(), repeated.end());
   ListReply reply;
   reply.set_next_page_token(EndPage(page_size, std::move(end), keys));

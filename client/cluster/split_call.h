@@ -139,9 +139,9 @@ class SplitCall {
     using Answer = typename Answers::value_type;
     const size_t num_entries = EntriesIn(made_).size();
     if (static_cast<size_t>(answers.size()) != num_entries) {
-      return absl::InternalError(
-          absl::StrCat("expected an answer to each of ", num_entries,
-                       " entries, got ", answers.size()));
+      return absl::InternalError(absl::StrCat("expected an answer to each of ",
+                                              num_entries, " entries, got ",
+                                              answers.size()));
     }
     Answers joined;
     size_t num_wholes = 0;

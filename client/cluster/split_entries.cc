@@ -265,8 +265,7 @@ PushResult JoinAnswers(const SplitEntry&,
 KeyStatus JoinAnswers(const SplitEntry& split,
                       absl::Span<const KeyStatus* const> answers) {
   KeyStatus whole = *answers.front();
-  const absl::Span<const int64_t> dimensions =
-      split.layout->shape.dimensions();
+  const absl::Span<const int64_t> dimensions = split.layout->shape.dimensions();
   whole.set_key(split.layout->key);
   whole.mutable_shape()->Assign(dimensions.begin(), dimensions.end());
   whole.clear_digest();

@@ -39,9 +39,9 @@ struct SplitEntry {
 //
 // Errors: InvalidArgument (a tensor of another shape; rows that the key does
 // not have: ROW_OUT_OF_RANGE) · Unimplemented (an encoded tensor).
-absl::Status AppendSlices(
-    const std::string& key, const SplitLayout& layout, SplitEntry& split,
-    google::protobuf::RepeatedPtrField<std::string>& out);
+absl::Status AppendSlices(const std::string& key, const SplitLayout& layout,
+                          SplitEntry& split,
+                          google::protobuf::RepeatedPtrField<std::string>& out);
 absl::Status AppendSlices(const InitEntry& entry, const SplitLayout& layout,
                           SplitEntry& split, std::vector<InitEntry>& out);
 absl::Status AppendSlices(const SetStateEntry& entry, const SplitLayout& layout,

@@ -554,8 +554,8 @@ absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
   absl::c_sort(keys, [](const KeyStatus& a, const KeyStatus& b) {
     return a.key() < b.key();
   });
-  const auto page_size = static_cast<int>(
-      std::min<uint32_t>(request.page_size(), keys.size()));
+  const auto page_size =
+      static_cast<int>(std::min<uint32_t>(request.page_size(), keys.size()));
   if (page_size > 0 && page_size < keys.size()) {
     keys.erase(keys.begin() + page_size, keys.end());
     page.set_next_page_token(keys[page_size - 1].key());

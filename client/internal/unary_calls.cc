@@ -9,6 +9,7 @@
 #include "client/internal/message_bytes.h"
 #include "client/internal/pull_reply_decoder.h"
 #include "client/internal/push_reply_decoder.h"
+#include "client/internal/reply_checks.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
 #include "contract/messages_of.h"
@@ -80,25 +81,12 @@ absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
   }
 }
 
-// Checks what callers rely on in a reply. Errors: InvalidArgument.
-template <typename Reply>
-absl::Status CheckFields(const Reply&) {
-  return absl::OkStatus();
-}
-absl::Status CheckFields(const ListReply& reply) {
-  return CheckShapes(reply.keys());
-}
-absl::Status CheckFields(const StatReply& reply) {
-  return CheckShapes(reply.keys());
-}
-
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
   typename MessagesOf<Request>::Response response;
   RETURN_IF_ERROR(Parse(bytes, &response));
-  if (const absl::Status status = CheckFields(response); !status.ok()) {
-    return MalformedReply(status);
-  }
+  const absl::Status checked = CheckFields(response);
+  if (!checked.ok()) return MalformedReply(checked);
   return CheckReply(ValueOf<ReplyTo<Request>>(std::move(response)));
 }
 

@@ -4,10 +4,13 @@
 
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "contract/choice_names.h"
 #include "contract/proto_codec.h"
+#include "google/protobuf/repeated_field.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "python/core/arguments.h"
 
 namespace tensorkv::python {
@@ -16,18 +19,15 @@ namespace {
 namespace py = pybind11;
 using namespace py::literals;
 
-template <typename Items>
-py::tuple TupleOf(const Items& items) {
-  py::tuple tuple(items.size());
-  for (int i = 0; i < items.size(); ++i) tuple[i] = items[i];
+py::tuple TupleOf(const google::protobuf::RepeatedField<int64_t>& numbers) {
+  py::tuple tuple(numbers.size());
+  for (int i = 0; i < numbers.size(); ++i) tuple[i] = numbers[i];
   return tuple;
 }
 
-template <typename Items>
-py::list ListOf(const Items& items) {
-  py::list list(items.size());
-  for (int i = 0; i < items.size(); ++i) list[i] = items[i];
-  return list;
+std::vector<std::string> TextsOf(
+    const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  return {texts.begin(), texts.end()};
 }
 
 template <typename Choice>
@@ -53,14 +53,14 @@ py::dict Describe(const WorkerStatus& worker) {
 py::dict Describe(const KeyStatus& key) {
   py::object digest = py::none();
   if (key.has_digest()) digest = py::int_(key.digest());
-  return py::dict(
-      "key"_a = key.key(), "dtype"_a = NameTextOf(DTypeOf(key)),
-      "shape"_a = TupleOf(key.shape()), "version"_a = key.version(),
-      "value_bytes"_a = key.value_bytes(), "state_bytes"_a = key.state_bytes(),
-      "states"_a = ListOf(key.states()),
-      "rule"_a = FromProto(key.rule()).ToString(),
-      "update_count"_a = key.update_count(),
-      "learning_rate"_a = key.learning_rate(), "digest"_a = digest);
+  return py::dict("key"_a = key.key(), "dtype"_a = NameTextOf(DTypeOf(key)),
+                  "shape"_a = TupleOf(key.shape()), "version"_a = key.version(),
+                  "value_bytes"_a = key.value_bytes(),
+                  "state_bytes"_a = key.state_bytes(),
+                  "states"_a = TextsOf(key.states()),
+                  "rule"_a = FromProto(key.rule()).ToString(),
+                  "update_count"_a = key.update_count(),
+                  "learning_rate"_a = key.learning_rate(), "digest"_a = digest);
 }
 
 py::dict Describe(const NamespaceStatus& status) {

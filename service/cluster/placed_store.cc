@@ -127,8 +127,8 @@ absl::StatusOr<ListReply> PlacedStore::List(const ListRequest& request,
     if (view != before) continue;
     // A key that comes to the server, or has been its own, is not.
     auto& keys = *reply.mutable_keys();
-    const auto others = std::remove_if(
-        keys.begin(), keys.end(), [&](const KeyStatus& key) {
+    const auto others =
+        std::remove_if(keys.begin(), keys.end(), [&](const KeyStatus& key) {
           return ReasonOf(view->Check(request.namespace_(), key.key())) ==
                  Reason::kWrongServer;
         });

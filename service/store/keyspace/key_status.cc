@@ -107,8 +107,8 @@ void SetStatus(KeyMetadata& key, KeyStatus& status) {
   ToProto(key.rule->spec(), status.mutable_rule());
   status.set_update_count(key.update_count);
   ToProto(key.multipliers, status.mutable_multipliers());
-  const RuleParameters next = key.rule->ParametersAt(
-      key.update_count + 1, key.multipliers, /*seed=*/0);
+  const RuleParameters next =
+      key.rule->ParametersAt(key.update_count + 1, key.multipliers, /*seed=*/0);
   status.set_learning_rate(next.learning_rate);
   status.set_weight_decay(next.weight_decay);
   for (std::string& state : StateNames(*key.rule, key.dtype)) {
@@ -190,8 +190,8 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
   {
     MutexLock lock(&state_->mutex);
     // One more than the page tells whether there is another.
-    std::vector<StoredKey*> keys =
-        state_->keys.List(request.prefix(), request.page_token(), page_size + 1);
+    std::vector<StoredKey*> keys = state_->keys.List(
+        request.prefix(), request.page_token(), page_size + 1);
     if (keys.size() > page_size) {
       keys.pop_back();
       reply.set_next_page_token(std::string(keys.back()->name()));
