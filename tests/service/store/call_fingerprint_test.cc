@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
@@ -98,8 +99,8 @@ TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
 }
 
 TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
-  EXPECT_NE(Fingerprint(DeleteRequest{.keys = {"ab", "c"}}),
-            Fingerprint(DeleteRequest{.keys = {"a", "bc"}}));
+  EXPECT_NE(Fingerprint(testing::DeleteOf({"ab", "c"})),
+            Fingerprint(testing::DeleteOf({"a", "bc"})));
 }
 
 TEST(CallFingerprintTest, VerbsDiffer) {
