@@ -20,28 +20,35 @@ Request RequestForPattern(absl::string_view key_pattern) {
   return request;
 }
 
+template <typename Request>
+void SetKeys(std::vector<std::string> keys, Request& request) {
+  request.mutable_keys()->Assign(std::make_move_iterator(keys.begin()),
+                                 std::make_move_iterator(keys.end()));
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> NamespaceVerbs::Delete(std::vector<std::string> keys,
                                                 bool allow_missing) {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
-  DeleteRequest request = {.name_space = *name_space_,
-                           .keys = std::move(keys),
-                           .allow_missing = allow_missing};
+  DeleteRequest request;
+  request.set_namespace_(*name_space_);
+  SetKeys(std::move(keys), request);
+  request.set_allow_missing(allow_missing);
   absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
   if (absl::IsResourceExhausted(reply.status())) {
     // Maybe there is no memory to remember the call: what frees memory must not
     // need it. Some servers of a cluster may have removed their keys.
-    request.call_id.reset();
-    request.allow_missing = true;
+    request.clear_call_id();
+    request.set_allow_missing(true);
     reply = calls_->Send(request, OptionsWithTimeout(end - SteadyNow()));
   }
   RETURN_IF_ERROR(reply.status());
-  return reply->num_deleted;
+  return reply->num_deleted();
 }
 
 absl::StatusOr<ListReply> NamespaceVerbs::List(ListRequest request) {
-  request.name_space = *name_space_;
+  request.set_namespace_(*name_space_);
   return calls_->Call(request, call_options_);
 }
 
@@ -49,25 +56,29 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
     absl::string_view prefix) {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
   std::vector<KeyStatus> keys;
-  ListRequest request = {.name_space = *name_space_,
-                         .prefix = std::string(prefix)};
+  ListRequest request;
+  request.set_namespace_(*name_space_);
+  request.set_prefix(std::string(prefix));
   do {
     ASSIGN_OR_RETURN(
         ListReply page,
         calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
-    absl::c_move(page.keys, std::back_inserter(keys));
-    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
-  } while (!request.page_token.empty());
+    absl::c_move(*page.mutable_keys(), std::back_inserter(keys));
+    RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
+  } while (!request.page_token().empty());
   return keys;
 }
 
 absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
     std::vector<std::string> keys, bool compute_digests) {
-  StatRequest request = {.name_space = *name_space_,
-                         .keys = std::move(keys),
-                         .compute_digests = compute_digests};
+  StatRequest request;
+  request.set_namespace_(*name_space_);
+  SetKeys(std::move(keys), request);
+  request.set_compute_digests(compute_digests);
   ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
-  return std::move(reply.keys);
+  return std::vector<KeyStatus>(
+      std::make_move_iterator(reply.mutable_keys()->begin()),
+      std::make_move_iterator(reply.mutable_keys()->end()));
 }
 
 absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,

@@ -9,14 +9,15 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/ref_counted.h"
 #include "contract/call_fields.h"
 #include "contract/encoding.h"
 #include "contract/row_ids.h"
 #include "tensor/dtype.h"
-#include "tensor/rule_spec.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
+#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 
@@ -174,59 +175,23 @@ inline constexpr bool kIsOfStates = std::is_same_v<Request, SetStateRequest> ||
 
 // --- Keys -------------------------------------------------------------------
 
-struct DeleteRequest {
-  std::string name_space;
-  std::optional<CallId> call_id;
-  std::vector<std::string> keys;
-  bool allow_missing = false;
-  uint64_t namespace_uid = 0;
-};
+using DeleteRequest = v1::DeleteRequest;
+using DeleteReply = v1::DeleteResponse;
+using ListRequest = v1::ListRequest;
+using ListReply = v1::ListResponse;
+using StatRequest = v1::StatRequest;
+using StatReply = v1::StatResponse;
+using KeyStatus = v1::KeyStatus;
 
-struct DeleteReply {
-  uint64_t num_deleted = 0;
-};
-
-struct ListRequest {
-  std::string name_space;
-  std::string prefix;
-  uint32_t page_size = 0;
-  std::string page_token;
-  uint64_t namespace_uid = 0;
-};
-
-struct KeyStatus {
-  std::string key;
-  DType dtype = DType::kF32;
-  Shape shape;
-  Version version = 0;
-  uint64_t value_bytes = 0;
-  uint64_t state_bytes = 0;
-  RuleSpec rule;
-  uint64_t update_count = 0;
-  Multipliers multipliers;
-  // The rates that the next update would use.
-  double learning_rate = 0;
-  double weight_decay = 0;
-  std::vector<std::string> states;
-  std::optional<uint64_t> digest;
-};
-
-struct ListReply {
-  std::vector<KeyStatus> keys;
-  std::string next_page_token;
-  uint64_t placement_version = 0;
-};
-
-struct StatRequest {
-  std::string name_space;
-  std::vector<std::string> keys;
-  bool compute_digests = false;
-  uint64_t namespace_uid = 0;
-};
-
-struct StatReply {
-  std::vector<KeyStatus> keys;
-};
+// Returns the dtype of the key; kUnknown for one that only newer servers have.
+inline DType DTypeOf(const KeyStatus& status) {
+  return DTypeFromNumber(status.dtype()).value_or(DType::kUnknown);
+}
+// Returns the shape of the key. Errors: those of Shape::Create, which clients
+// have seen to in the replies that they return.
+inline absl::StatusOr<Shape> ShapeOf(const KeyStatus& status) {
+  return Shape::Create(status.shape());
+}
 
 }  // namespace tensorkv
 

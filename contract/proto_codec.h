@@ -109,6 +109,11 @@ void ToProto(const ClusterServer& server, v1::ClusterServer* proto);
 absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto);
 void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
 
+// Checks that the keys of a reply have shapes. Errors: InvalidArgument, naming
+// the key.
+absl::Status CheckShapes(
+    const google::protobuf::RepeatedPtrField<v1::KeyStatus>& keys);
+
 // The requests and replies of all methods without tensors. Requests and replies
 // without fields have no definition of these: use ValueOf and MessageOf.
 #define TENSORKV_CODEC(name, ...)                                          \

@@ -35,53 +35,6 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
   return entry;
 }
 
-std::vector<std::string> DecodeStrings(
-    const RepeatedPtrField<std::string>& protos) {
-  return {protos.begin(), protos.end()};
-}
-
-void EncodeStrings(const std::vector<std::string>& strings,
-                   RepeatedPtrField<std::string>* protos) {
-  protos->Add(strings.begin(), strings.end());
-}
-
-absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
-  KeyStatus status;
-  status.key = proto.key();
-  // One of a newer server does not spoil the answer about the other keys.
-  status.dtype = DTypeFromNumber(proto.dtype()).value_or(DType::kUnknown);
-  ASSIGN_OR_RETURN(status.shape, DecodeShape(proto.shape()));
-  status.version = proto.version();
-  status.value_bytes = proto.value_bytes();
-  status.state_bytes = proto.state_bytes();
-  status.rule = FromProto(proto.rule());
-  status.update_count = proto.update_count();
-  if (proto.has_multipliers()) {
-    status.multipliers = FromProto(proto.multipliers());
-  }
-  status.learning_rate = proto.learning_rate();
-  status.weight_decay = proto.weight_decay();
-  status.states = DecodeStrings(proto.states());
-  if (proto.has_digest()) status.digest = proto.digest();
-  return status;
-}
-
-void EncodeKeyStatus(const KeyStatus& status, v1::KeyStatus* proto) {
-  proto->set_key(status.key);
-  proto->set_dtype(static_cast<v1::DType>(status.dtype));
-  EncodeShape(status.shape, proto->mutable_shape());
-  proto->set_version(status.version);
-  proto->set_value_bytes(status.value_bytes);
-  proto->set_state_bytes(status.state_bytes);
-  ToProto(status.rule, proto->mutable_rule());
-  proto->set_update_count(status.update_count);
-  ToProto(status.multipliers, proto->mutable_multipliers());
-  proto->set_learning_rate(status.learning_rate);
-  proto->set_weight_decay(status.weight_decay);
-  EncodeStrings(status.states, proto->mutable_states());
-  if (status.digest) proto->set_digest(*status.digest);
-}
-
 }  // namespace
 
 // --- With the tensors' data or without --------------------------------------
@@ -298,88 +251,13 @@ void ToProto(const PullReply& reply, v1::PushPullResponse* proto) {
   EncodeValues(reply, EncodeWithData, proto->mutable_values());
 }
 
-// --- Delete, List, Stat -----------------------------------------------------
-
-absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto) {
-  return DeleteRequest{.name_space = proto.namespace_(),
-                       .call_id = DecodeCallId(proto),
-                       .keys = DecodeStrings(proto.keys()),
-                       .allow_missing = proto.allow_missing(),
-                       .namespace_uid = proto.namespace_uid()};
-}
-
-void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto) {
-  proto->set_namespace_(request.name_space);
-  EncodeCallId(request.call_id, proto);
-  proto->set_namespace_uid(request.namespace_uid);
-  EncodeStrings(request.keys, proto->mutable_keys());
-  proto->set_allow_missing(request.allow_missing);
-}
-
-absl::StatusOr<DeleteReply> FromProto(const v1::DeleteResponse& proto) {
-  return DeleteReply{.num_deleted = proto.num_deleted()};
-}
-
-void ToProto(const DeleteReply& reply, v1::DeleteResponse* proto) {
-  proto->set_num_deleted(reply.num_deleted);
-}
-
-absl::StatusOr<ListRequest> FromProto(const v1::ListRequest& proto) {
-  return ListRequest{.name_space = proto.namespace_(),
-                     .prefix = proto.prefix(),
-                     .page_size = proto.page_size(),
-                     .page_token = proto.page_token(),
-                     .namespace_uid = proto.namespace_uid()};
-}
-
-void ToProto(const ListRequest& request, v1::ListRequest* proto) {
-  proto->set_namespace_(request.name_space);
-  proto->set_namespace_uid(request.namespace_uid);
-  proto->set_prefix(request.prefix);
-  proto->set_page_size(request.page_size);
-  proto->set_page_token(request.page_token);
-}
-
-absl::StatusOr<ListReply> FromProto(const v1::ListResponse& proto) {
-  ListReply reply;
-  ASSIGN_OR_RETURN(reply.keys, DecodeAll(proto.keys(), DecodeKeyStatus));
-  reply.next_page_token = proto.next_page_token();
-  reply.placement_version = proto.placement_version();
-  return reply;
-}
-
-void ToProto(const ListReply& reply, v1::ListResponse* proto) {
-  for (const KeyStatus& key : reply.keys) {
-    EncodeKeyStatus(key, proto->add_keys());
+absl::Status CheckShapes(const RepeatedPtrField<v1::KeyStatus>& keys) {
+  for (int i = 0; i < keys.size(); ++i) {
+    if (const auto shape = ShapeOf(keys[i]); !shape.ok()) {
+      return ErrorFrom(EntryName(i, keys[i].key()), shape.status());
+    }
   }
-  proto->set_next_page_token(reply.next_page_token);
-  proto->set_placement_version(reply.placement_version);
-}
-
-absl::StatusOr<StatRequest> FromProto(const v1::StatRequest& proto) {
-  return StatRequest{.name_space = proto.namespace_(),
-                     .keys = DecodeStrings(proto.keys()),
-                     .compute_digests = proto.compute_digests(),
-                     .namespace_uid = proto.namespace_uid()};
-}
-
-void ToProto(const StatRequest& request, v1::StatRequest* proto) {
-  proto->set_namespace_(request.name_space);
-  proto->set_namespace_uid(request.namespace_uid);
-  EncodeStrings(request.keys, proto->mutable_keys());
-  proto->set_compute_digests(request.compute_digests);
-}
-
-absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto) {
-  StatReply reply;
-  ASSIGN_OR_RETURN(reply.keys, DecodeAll(proto.keys(), DecodeKeyStatus));
-  return reply;
-}
-
-void ToProto(const StatReply& reply, v1::StatResponse* proto) {
-  for (const KeyStatus& key : reply.keys) {
-    EncodeKeyStatus(key, proto->add_keys());
-  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

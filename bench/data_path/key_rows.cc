@@ -67,15 +67,14 @@ class Population {
   static Load ListLoad(const std::shared_ptr<Population>& self) {
     return self->LoadOf(
         0, [self, token = std::string()]() mutable -> absl::Status {
-          ASSIGN_OR_RETURN(ListReply page, self->client_->List({
-                                               .page_size = kKeysPerCall,
-                                               .page_token = token,
-                                           }));
-          token =
-              std::move(page.next_page_token);  // After the last: the first.
-          if (page.keys.size() == kKeysPerCall) return absl::OkStatus();
+          ListRequest request;
+          request.set_page_size(kKeysPerCall);
+          request.set_page_token(token);
+          ASSIGN_OR_RETURN(const ListReply page, self->client_->List(request));
+          token = page.next_page_token();  // After the last: the first.
+          if (page.keys_size() == kKeysPerCall) return absl::OkStatus();
           return absl::InternalError(absl::StrCat(
-              "expected ", kKeysPerCall, " keys, got ", page.keys.size()));
+              "expected ", kKeysPerCall, " keys, got ", page.keys_size()));
         });
   }
   static Load StatLoad(const std::shared_ptr<Population>& self) {

@@ -89,7 +89,7 @@ struct Group {
     const absl::Duration deadline = SteadyTime() + kCloseTimeout;
     while (SteadyTime() < deadline) {
       ASSIGN_OR_RETURN(const std::vector<KeyStatus> found, owner->Stat({kKey}));
-      if (found.front().version >= wanted) return absl::OkStatus();
+      if (found.front().version() >= wanted) return absl::OkStatus();
       absl::SleepFor(kPollInterval);
     }
     return absl::DeadlineExceededError(

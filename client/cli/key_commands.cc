@@ -9,7 +9,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/usage_error.h"
 #include "client/internal/next_page.h"
-#include "contract/proto_codec.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 
@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<std::string>> KeysToUse(
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
                    invocation.client.ListAll(prefix));
   std::vector<std::string> found;
-  for (const KeyStatus& status : statuses) found.push_back(status.key);
+  for (const KeyStatus& status : statuses) found.push_back(status.key());
   return found;
 }
 
@@ -43,32 +43,32 @@ struct KeyFlags {
 // once.
 absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
   uint64_t num_left = flags.limit == 0 ? UINT64_MAX : flags.limit;
-  ListRequest request = {.prefix = flags.prefix};
+  ListRequest request;
+  request.set_prefix(flags.prefix);
   do {
-    request.page_size =
-        static_cast<uint32_t>(std::min<uint64_t>(num_left, kKeysOfPage));
+    request.set_page_size(
+        static_cast<uint32_t>(std::min<uint64_t>(num_left, kKeysOfPage)));
     ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
-    invocation.PrintTable(MessageOf<v1::ListResponse>(page).keys(),
+    invocation.PrintTable(page.keys(),
                           {"key", "dtype", "shape", "version", "value_bytes"},
-                          /*with_header=*/request.page_token.empty());
-    num_left -= std::min<uint64_t>(num_left, page.keys.size());
-    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
-  } while (!request.page_token.empty() && num_left > 0 && invocation.out);
+                          /*with_header=*/request.page_token().empty());
+    num_left -= std::min<uint64_t>(num_left, page.keys_size());
+    RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
+  } while (!request.page_token().empty() && num_left > 0 && invocation.out);
   return absl::OkStatus();
 }
 
 absl::Status RunStat(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
                    invocation.client.Stat(flags.keys, flags.compute_digests));
-  const auto stat = MessageOf<v1::StatResponse>(StatReply{statuses});
-  for (const v1::KeyStatus& status : stat.keys()) invocation.Print(status);
+  for (const KeyStatus& status : statuses) invocation.Print(status);
   return absl::OkStatus();
 }
 
 absl::Status RunRm(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys,
                    KeysToUse(flags.keys, flags.prefix, invocation));
-  v1::DeleteResponse deleted;
+  DeleteReply deleted;
   if (!keys.empty()) {
     // With a prefix, a key that somebody else has removed meanwhile is no
     // error.

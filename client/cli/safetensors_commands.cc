@@ -114,7 +114,8 @@ absl::StatusOr<std::vector<SafetensorsEntry>> KeysToExport(
                    invocation.client.ListAll(flags.prefix));
   std::vector<SafetensorsEntry> entries;
   for (const KeyStatus& key : keys) {
-    entries.push_back({key.key, key.dtype, key.shape});
+    ASSIGN_OR_RETURN(Shape shape, ShapeOf(key));
+    entries.push_back({key.key(), DTypeOf(key), std::move(shape)});
   }
   return entries;
 }

@@ -128,9 +128,9 @@ absl::StatusOr<std::vector<Tensor>> MakeContributions(
   }
   std::vector<Tensor> tensors;
   for (const KeyStatus& status : stored) {
-    ASSIGN_OR_RETURN(
-        Tensor tensor,
-        source.Make(status.dtype, ShapeToPush(status.shape, flags)));
+    ASSIGN_OR_RETURN(const Shape shape, ShapeOf(status));
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     source.Make(DTypeOf(status), ShapeToPush(shape, flags)));
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -11,6 +11,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,14 +21,9 @@
 #include "contract/any_call.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
+#include "google/protobuf/repeated_ptr_field.h"
 
 namespace tensorkv {
-
-template <typename Request>
-inline constexpr bool kNamesKeys = requires(const Request& r) {
-  r.entries;
-}
-|| requires(const Request& r) { r.keys; };
 
 // The entries of a call that one server owns. `places` are their indices among
 // the call's entries.
@@ -45,11 +41,11 @@ class CallShares {
   // `request` outlives it.
   explicit CallShares(const Request& request)
       : entries_(EntriesIn(request)), frame_(request) {
-    EntriesIn(frame_).clear();
+    ClearEntries(frame_);
   }
 
   size_t num_entries() const { return entries_.size(); }
-  const std::string& name_space() const { return frame_.name_space; }
+  const std::string& name_space() const { return NamespaceIn(frame_); }
   // Returns the places of all entries.
   std::vector<size_t> AllPlaces() const {
     std::vector<size_t> places(entries_.size());
@@ -64,10 +60,10 @@ class CallShares {
                              absl::Span<const size_t> places) const {
     std::map<uint32_t, std::vector<size_t>> by_owner;
     for (const size_t place : places) {
-      by_owner[OwnerOf(placement, frame_.name_space, KeyOf(entries_[place]))]
+      by_owner[OwnerOf(placement, name_space(), KeyIn(entries_[place]))]
           .push_back(place);
     }
-    if (entries_.empty()) by_owner[OwnerOf(placement, frame_.name_space, "")];
+    if (entries_.empty()) by_owner[OwnerOf(placement, name_space(), "")];
     std::vector<CallShare> shares;
     for (auto& [owner, share] : by_owner) {
       shares.push_back({placement.servers[owner].name, std::move(share)});
@@ -79,9 +75,8 @@ class CallShares {
   // copied.
   Request Share(absl::Span<const size_t> places) const {
     Request share = frame_;
-    auto& entries = EntriesIn(share);
-    entries.reserve(places.size());
-    for (const size_t place : places) entries.push_back(entries_[place]);
+    Reserve(places.size(), MutableEntriesIn(share));
+    for (const size_t place : places) AddEntry(entries_[place], share);
     return share;
   }
 
@@ -90,48 +85,41 @@ class CallShares {
   absl::Status JoinReply(ReplyTo<Request> share,
                          absl::Span<const size_t> places,
                          ReplyTo<Request>& whole) const {
-    if constexpr (requires { whole.num_deleted; }) {
-      whole.num_deleted += share.num_deleted;
+    if constexpr (requires { whole.num_deleted(); }) {
+      whole.set_num_deleted(whole.num_deleted() + share.num_deleted());
     } else {
       auto& answers = AnswersIn(share);
-      if (answers.size() != places.size()) {
+      if (static_cast<size_t>(answers.size()) != places.size()) {
         return absl::InternalError(
             absl::StrCat("expected an answer to each of ", places.size(),
                          " entries, got ", answers.size()));
       }
-      AnswersIn(whole).resize(entries_.size());
+      auto& all = AnswersIn(whole);
+      Resize(entries_.size(), all);
       for (size_t i = 0; i < places.size(); ++i) {
-        AnswersIn(whole)[places[i]] = std::move(answers[i]);
+        all[places[i]] = std::move(answers[i]);
       }
     }
     return absl::OkStatus();
   }
 
  private:
-  template <typename AnyRequest>
-  static auto& EntriesIn(AnyRequest& request) {
-    if constexpr (requires { request.entries; }) {
-      return request.entries;
-    } else {
-      return request.keys;
-    }
-  }
-  template <typename Reply>
-  static auto& AnswersIn(Reply& reply) {
-    if constexpr (requires { reply.versions; }) {
-      return reply.versions;
-    } else if constexpr (requires { reply.results; }) {
-      return reply.results;
-    } else if constexpr (requires { reply.values; }) {
-      return reply.values;
-    } else {
-      return reply.keys;
-    }
-  }
-  static const std::string& KeyOf(const std::string& key) { return key; }
   template <typename Entry>
-  static const std::string& KeyOf(const Entry& entry) {
-    return entry.key;
+  static void Reserve(size_t size, std::vector<Entry>& entries) {
+    entries.reserve(size);
+  }
+  static void Reserve(size_t size,
+                      google::protobuf::RepeatedPtrField<std::string>& keys) {
+    keys.Reserve(static_cast<int>(size));
+  }
+  template <typename Answer>
+  static void Resize(size_t size, std::vector<Answer>& answers) {
+    answers.resize(size);
+  }
+  static void Resize(size_t size,
+                     google::protobuf::RepeatedPtrField<KeyStatus>& answers) {
+    answers.Reserve(static_cast<int>(size));
+    while (static_cast<size_t>(answers.size()) < size) answers.Add();
   }
 
   const std::decay_t<decltype(EntriesIn(std::declval<const Request&>()))>&

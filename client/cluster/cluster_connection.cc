@@ -51,34 +51,15 @@ absl::Status IsOfAnotherKind(const std::string& name_space) {
       Reason::kNamespaceReplaced, {{"namespace", name_space}});
 }
 
-template <typename Request>
-uint64_t UidIn(const Request& request) {
-  if constexpr (requires { request.namespace_uid; }) {
-    return request.namespace_uid;
-  } else {
-    return 0;
-  }
-}
-
-template <typename Request>
-void SetUid(uint64_t uid, Request& request) {
-  if constexpr (requires { request.namespace_uid; }) {
-    request.namespace_uid = uid;
-  }
-}
-
 // Returns the server that has the first of the call's keys; the home of one
 // without.
 template <typename Request>
 const std::string& FirstOwner(const ClusterPlacement& placement,
                               const Request& request) {
-  std::string key;
-  if constexpr (requires { request.entries; }) {
-    if (!request.entries.empty()) key = request.entries.front().key;
-  } else {
-    if (!request.keys.empty()) key = request.keys.front();
-  }
-  return placement.servers[OwnerOf(placement, request.name_space, key)].name;
+  const auto& entries = EntriesIn(request);
+  const std::string key =
+      entries.empty() ? std::string() : KeyIn(*entries.begin());
+  return placement.servers[OwnerOf(placement, NamespaceIn(request), key)].name;
 }
 
 // Returns whether no share of a call is made again. If it gives up, refused
@@ -127,13 +108,13 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
   const std::string& server = FirstOwner(*placement, request);
   std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
-    const bool is_mirrored = IsMirrored(request.name_space, server, limit);
+    const bool is_mirrored = IsMirrored(NamespaceIn(request), server, limit);
     const Request& made = next ? *next : request;
     auto reply =
         is_mirrored ? MakeMirrored(made, limit) : MakePlaced(made, limit);
     const bool is_of_another_kind =
         ReasonOf(reply.status()) == Reason::kNamespaceReplaced &&
-        namespaces_.IsMirrored(request.name_space) == !is_mirrored;
+        namespaces_.IsMirrored(NamespaceIn(request)) == !is_mirrored;
     if (!is_of_another_kind || attempt == kMostAttempts) return reply;
     next = request;
     NameAttempt("=", attempt + 1, *next);
@@ -176,16 +157,16 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::AtOfKind(
     const std::string& server, Request request, bool is_mirrored,
     const CallLimit& limit, absl::Span<const Destination> destinations) {
-  const uint64_t uid = UidIn(request);
+  const uint64_t uid = NamespaceUidIn(request);
   for (int attempt = 0;; ++attempt) {
     RETURN_IF_ERROR(FixKind(server, is_mirrored, limit, request));
     auto reply = servers_.At(server, request, limit, destinations);
     if (ReasonOf(reply.status()) != Reason::kNamespaceReplaced) return reply;
-    namespaces_.ForgetKindAt(request.name_space, server);
+    namespaces_.ForgetKindAt(NamespaceIn(request), server);
     // Else the caller means the one that has gone.
-    const bool is_meant = UidIn(request) == uid;
+    const bool is_meant = NamespaceUidIn(request) == uid;
     if (is_meant || attempt == kMostAttempts) return reply;
-    SetUid(uid, request);
+    SetNamespaceUid(uid, request);
   }
 }
 
@@ -198,11 +179,11 @@ absl::Status ClusterConnection::FixKind(const std::string& server,
                 std::is_same_v<Request, SetStateRequest> ||
                 std::is_same_v<Request, DeleteRequest> ||
                 std::is_base_of_v<PushRequest, Request>) {
-    auto kind = KindAt(server, request.name_space, limit);
+    auto kind = KindAt(server, NamespaceIn(request), limit);
     if (kind.ok() && kind->is_mirrored != is_mirrored) {
       // It may have told so of an earlier namespace.
-      namespaces_.ForgetKindAt(request.name_space, server);
-      kind = KindAt(server, request.name_space, limit);
+      namespaces_.ForgetKindAt(NamespaceIn(request), server);
+      kind = KindAt(server, NamespaceIn(request), limit);
     }
     // The call itself tells best what is wrong: who may not know what it is
     // may not change it either, and one that is not there may have been lost.
@@ -212,13 +193,13 @@ absl::Status ClusterConnection::FixKind(const std::string& server,
     }
     RETURN_IF_ERROR(kind.status());
     const bool is_meant =
-        request.namespace_uid == 0 || request.namespace_uid == kind->uid;
+        NamespaceUidIn(request) == 0 || NamespaceUidIn(request) == kind->uid;
     // The server refuses a uid that it does not have.
     if (!is_meant) return absl::OkStatus();
     if (kind->is_mirrored != is_mirrored) {
-      return IsOfAnotherKind(request.name_space);
+      return IsOfAnotherKind(NamespaceIn(request));
     }
-    request.namespace_uid = kind->uid;
+    SetNamespaceUid(kind->uid, request);
   }
   return absl::OkStatus();
 }
@@ -234,7 +215,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
                     limit.destinations);
   };
   ASSIGN_OR_RETURN(const auto home_first,
-                   servers_.HomeFirst(request.name_space, limit));
+                   servers_.HomeFirst(NamespaceIn(request), limit));
   if constexpr (std::is_same_v<Request, InitRequest>) {
     return InitMirrored(home_first, request, at, at);
   } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
@@ -254,9 +235,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
       const uint64_t told = VersionToldBy({reply.status()});
       if (told <= placement->version) {
         ASSIGN_OR_RETURN(const bool has_changed,
-                         HasChanged(server, request.name_space,
+                         HasChanged(server, NamespaceIn(request),
                                     /*was_mirrored=*/true, limit));
-        if (has_changed) return IsOfAnotherKind(request.name_space);
+        if (has_changed) return IsOfAnotherKind(NamespaceIn(request));
       }
       ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, told, limit));
     }
@@ -339,17 +320,15 @@ template <typename Request>
 absl::StatusOr<Request> ClusterConnection::Translated(Request request,
                                                       const std::string& server,
                                                       const CallLimit& limit) {
-  if constexpr (requires { request.namespace_uid; }) {
-    ASSIGN_OR_RETURN(
-        request.namespace_uid,
-        UidAt(server, request.name_space, request.namespace_uid, limit));
-  }
+  ASSIGN_OR_RETURN(const uint64_t uid, UidAt(server, NamespaceIn(request),
+                                             NamespaceUidIn(request), limit));
+  SetNamespaceUid(uid, request);
   if constexpr (requires { request.worker->epoch; }) {
     if (request.worker && request.worker->epoch != 0) {
       ASSIGN_OR_RETURN(const std::string home,
-                       servers_.HomeOf(request.name_space, limit));
+                       servers_.HomeOf(NamespaceIn(request), limit));
       request.worker =
-          WorkerAt(server, home, request.name_space, *request.worker);
+          WorkerAt(server, home, NamespaceIn(request), *request.worker);
     }
   }
   return request;
@@ -391,7 +370,7 @@ absl::Status ClusterConnection::ErrorOf(
   const absl::Status worst = MostActionableError(outcomes);
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
-        MayBeAsync(namespaces_.ModeOf(request.name_space))) {
+        MayBeAsync(namespaces_.ModeOf(NamespaceIn(request)))) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(
               "other servers may have applied their shares of the push: ",
@@ -409,13 +388,13 @@ absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
   const std::string first = placement->servers.front().name;
   ASSIGN_OR_RETURN(const ListRequest at_first,
                    Translated(request, first, limit));
-  if (IsMirrored(request.name_space, first, limit)) {
+  if (IsMirrored(request.namespace_(), first, limit)) {
     auto page = servers_.At(first, at_first, limit);
     // Only what is not mirrored is listed by a placement.
-    const bool is_mirrored = page.ok() && page->placement_version == 0;
+    const bool is_mirrored = page.ok() && page->placement_version() == 0;
     if (is_mirrored || placement->version == 0) return page;
     ASSIGN_OR_RETURN(const bool has_changed,
-                     HasChanged(first, request.name_space,
+                     HasChanged(first, request.namespace_(),
                                 /*was_mirrored=*/true, limit));
     if (!has_changed) return page;
   }
@@ -426,13 +405,13 @@ absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
         pages | std::views::transform(&ListReply::placement_version));
     if (oldest == 0 && placement->version > 0) {
       ASSIGN_OR_RETURN(const bool has_changed,
-                       HasChanged(first, request.name_space,
+                       HasChanged(first, request.namespace_(),
                                   /*was_mirrored=*/false, limit));
       if (has_changed) return servers_.At(first, at_first, limit);
     }
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
-      return MergePages(std::move(pages), request.page_size);
+      return MergePages(std::move(pages), request.page_size());
     }
     if (fruitless == kMostAttempts) {
       return absl::UnavailableError(absl::StrCat(

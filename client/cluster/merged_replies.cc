@@ -40,14 +40,14 @@ int KindOf(const absl::Status& status) {
   }
 }
 
-const std::string& NameIn(const KeyStatus& key) { return key.key; }
+const std::string& NameIn(const KeyStatus& key) { return key.key(); }
 const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
 
 const std::string& NameIn(const CheckpointStatus& status) {
   return status.name();
 }
 
-auto& ItemsIn(ListReply& page) { return page.keys; }
+auto& ItemsIn(ListReply& page) { return *page.mutable_keys(); }
 auto& ItemsIn(ListNamespacesReply& page) { return page.namespaces; }
 auto& ItemsIn(ListCheckpointsReply& page) {
   return *page.mutable_checkpoints();
@@ -119,10 +119,14 @@ Step NextStepOf(Mode mode, Step a, Step b) {
 
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
   std::string end = EndOf(pages);
-  ListReply reply = {.keys = Merge(pages, end)};
-  const auto repeated = std::ranges::unique(reply.keys, {}, &KeyStatus::key);
-  reply.keys.erase(repeated.begin(), repeated.end());
-  reply.next_page_token = EndPage(page_size, std::move(end), reply.keys);
+  std::vector<KeyStatus> keys = Merge(pages, end);
+  const auto repeated = std::ranges::unique(
+      keys, {}, [](const KeyStatus& key) -> auto& { return key.key(); });
+  keys.erase(repeated.begin(), repeated.end());
+  ListReply reply;
+  reply.set_next_page_token(EndPage(page_size, std::move(end), keys));
+  reply.mutable_keys()->Add(std::make_move_iterator(keys.begin()),
+                            std::make_move_iterator(keys.end()));
   return reply;
 }
 

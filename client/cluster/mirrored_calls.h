@@ -114,7 +114,7 @@ inline absl::StatusOr<DeleteReply> DeleteMirrored(
     const std::vector<std::string>& home_first, const DeleteRequest& request,
     CallAt<DeleteRequest> remove) {
   DeleteRequest elsewhere = request;
-  elsewhere.allow_missing = true;
+  elsewhere.set_allow_missing(true);
   for (size_t i = 1; i < home_first.size(); ++i) {
     RETURN_IF_ERROR(remove(home_first[i], elsewhere).status());
   }

@@ -21,25 +21,10 @@
 #include "client/destination.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
-
-inline const std::string& KeyIn(const std::string& key) { return key; }
-template <typename Entry>
-const std::string& KeyIn(const Entry& entry) {
-  return entry.key;
-}
-
-// Returns the entries of a request, or its keys.
-template <typename Request>
-auto& EntriesOf(Request& request) {
-  if constexpr (requires { request.entries; }) {
-    return request.entries;
-  } else {
-    return request.keys;
-  }
-}
 
 // Returns the layout of a key; null for a key that is not in slices.
 inline const SplitLayout* FindLayout(const SplitLayouts& layouts,
@@ -59,14 +44,14 @@ class SplitCall {
   static absl::StatusOr<SplitCall> Create(const Request& request,
                                           const SplitLayouts& layouts) {
     SplitCall call(request);
-    auto& out = EntriesOf(call.made_);
-    out.clear();
-    for (const auto& entry : EntriesOf(request)) {
+    ClearEntries(call.made_);
+    auto& out = MutableEntriesIn(call.made_);
+    for (const auto& entry : EntriesIn(request)) {
       SplitEntry& split = call.entries_.emplace_back();
       split.layout = FindLayout(layouts, KeyIn(entry));
       split.begin = out.size();
       if (split.layout == nullptr) {
-        out.push_back(entry);
+        AddEntry(entry, call.made_);
       } else {
         RETURN_IF_ERROR(AppendSlices(entry, *split.layout, split, out));
       }
@@ -104,15 +89,7 @@ class SplitCall {
   // the slices of a key become one. Errors: Internal (another number of
   // answers) · those of JoinAnswers.
   absl::StatusOr<Reply> Join(Reply made) {
-    if constexpr (requires { made.versions; }) {
-      return JoinAll(made, made.versions);
-    } else if constexpr (requires { made.results; }) {
-      return JoinAll(made, made.results);
-    } else if constexpr (requires { made.values; }) {
-      return JoinAll(made, made.values);
-    } else {
-      return JoinAll(made, made.keys);
-    }
+    return JoinAll(made, AnswersIn(made));
   }
 
  private:
@@ -133,29 +110,54 @@ class SplitCall {
                                       of_caller.memory.size(), [] {}));
   }
 
+  // Add the answer to an entry to those of a reply.
   template <typename Answer>
-  absl::StatusOr<Reply> JoinAll(Reply& made, std::vector<Answer>& answers) {
-    if (answers.size() != EntriesOf(made_).size()) {
-      return absl::InternalError(absl::StrCat(
-          "expected an answer to each of ", EntriesOf(made_).size(),
-          " entries, got ", answers.size()));
+  static void AddAnswer(Answer answer, std::vector<Answer>& answers) {
+    answers.push_back(std::move(answer));
+  }
+  static void AddAnswer(
+      KeyStatus answer,
+      google::protobuf::RepeatedPtrField<KeyStatus>& answers) {
+    answers.Add(std::move(answer));
+  }
+  // Return the answers of the slices of an entry.
+  template <typename Answer>
+  static absl::Span<const Answer> AnswersOf(
+      const SplitEntry& split, const std::vector<Answer>& answers) {
+    return absl::MakeConstSpan(answers).subspan(split.begin,
+                                                split.end - split.begin);
+  }
+  static absl::Span<const KeyStatus* const> AnswersOf(
+      const SplitEntry& split,
+      const google::protobuf::RepeatedPtrField<KeyStatus>& answers) {
+    return absl::MakeConstSpan(answers.data() + split.begin,
+                               split.end - split.begin);
+  }
+
+  template <typename Answers>
+  absl::StatusOr<Reply> JoinAll(Reply& made, Answers& answers) {
+    using Answer = typename Answers::value_type;
+    const size_t num_entries = EntriesIn(made_).size();
+    if (static_cast<size_t>(answers.size()) != num_entries) {
+      return absl::InternalError(absl::StrCat("expected an answer to each of ",
+                                              num_entries, " entries, got ",
+                                              answers.size()));
     }
-    std::vector<Answer> joined;
+    Answers joined;
     size_t num_wholes = 0;
     for (const SplitEntry& split : entries_) {
       if (split.layout == nullptr) {
-        joined.push_back(std::move(answers[split.begin]));
+        AddAnswer(std::move(answers[split.begin]), joined);
         continue;
       }
-      const auto of_entry = absl::MakeConstSpan(answers).subspan(
-          split.begin, split.end - split.begin);
+      const auto of_entry = AnswersOf(split, answers);
       if constexpr (std::is_same_v<Answer, Value>) {
         Tensor whole = wholes_.empty() ? Tensor() : wholes_[num_wholes++];
         ASSIGN_OR_RETURN(Value value,
                          JoinAnswers(split, of_entry, std::move(whole)));
         joined.push_back(std::move(value));
       } else {
-        joined.push_back(JoinAnswers(split, of_entry));
+        AddAnswer(JoinAnswers(split, of_entry), joined);
       }
     }
     answers = std::move(joined);

@@ -167,10 +167,11 @@ void Scatter(const Tensor& from, const std::vector<int64_t>& places,
 
 }  // namespace
 
-absl::Status AppendSlices(const std::string&, const SplitLayout& layout,
-                          SplitEntry&, std::vector<std::string>& out) {
+absl::Status AppendSlices(
+    const std::string&, const SplitLayout& layout, SplitEntry&,
+    google::protobuf::RepeatedPtrField<std::string>& out) {
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
-    out.push_back(layout.NameOf(i));
+    out.Add(layout.NameOf(i));
   }
   return absl::OkStatus();
 }
@@ -262,16 +263,18 @@ PushResult JoinAnswers(const SplitEntry&,
 }
 
 KeyStatus JoinAnswers(const SplitEntry& split,
-                      absl::Span<const KeyStatus> answers) {
-  KeyStatus whole = answers.front();
-  whole.key = split.layout->key;
-  whole.shape = split.layout->shape;
-  whole.version = MinVersion(answers);
-  whole.digest.reset();
-  for (const KeyStatus& slice : answers.subspan(1)) {
-    whole.value_bytes += slice.value_bytes;
-    whole.state_bytes += slice.state_bytes;
-    whole.update_count = std::min(whole.update_count, slice.update_count);
+                      absl::Span<const KeyStatus* const> answers) {
+  KeyStatus whole = *answers.front();
+  const absl::Span<const int64_t> dimensions = split.layout->shape.dimensions();
+  whole.set_key(split.layout->key);
+  whole.mutable_shape()->Assign(dimensions.begin(), dimensions.end());
+  whole.clear_digest();
+  for (const KeyStatus* const slice : answers.subspan(1)) {
+    whole.set_version(std::min(whole.version(), slice->version()));
+    whole.set_value_bytes(whole.value_bytes() + slice->value_bytes());
+    whole.set_state_bytes(whole.state_bytes() + slice->state_bytes());
+    whole.set_update_count(
+        std::min(whole.update_count(), slice->update_count()));
   }
   return whole;
 }

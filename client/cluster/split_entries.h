@@ -18,6 +18,7 @@
 #include "client/cluster/split_layout.h"
 #include "client/destination.h"
 #include "contract/requests.h"
+#include "google/protobuf/repeated_ptr_field.h"
 
 namespace tensorkv {
 
@@ -39,7 +40,8 @@ struct SplitEntry {
 // Errors: InvalidArgument (a tensor of another shape; rows that the key does
 // not have: ROW_OUT_OF_RANGE) · Unimplemented (an encoded tensor).
 absl::Status AppendSlices(const std::string& key, const SplitLayout& layout,
-                          SplitEntry& split, std::vector<std::string>& out);
+                          SplitEntry& split,
+                          google::protobuf::RepeatedPtrField<std::string>& out);
 absl::Status AppendSlices(const InitEntry& entry, const SplitLayout& layout,
                           SplitEntry& split, std::vector<InitEntry>& out);
 absl::Status AppendSlices(const SetStateEntry& entry, const SplitLayout& layout,
@@ -59,7 +61,7 @@ PushResult JoinAnswers(const SplitEntry& split,
                        absl::Span<const PushResult> answers);
 // Bytes are sums; there is no digest.
 KeyStatus JoinAnswers(const SplitEntry& split,
-                      absl::Span<const KeyStatus> answers);
+                      absl::Span<const KeyStatus* const> answers);
 // The tensor has the rows of all slices, in `whole` if that has memory and
 // their dtype and shape; what is there already is not copied. Errors:
 // ResourceExhausted · Internal (slices that do not fit together).

@@ -22,11 +22,12 @@ std::string NameOrDefault(const std::string& name_space) {
 // Returns the layout that the status of a slice tells; nothing where it makes
 // no sense.
 std::optional<SplitLayout> LayoutOf(const KeyStatus& status) {
-  const std::optional<SliceName> name = ParseSliceName(status.key);
+  const std::optional<SliceName> name = ParseSliceName(status.key());
   if (!name) return std::nullopt;
   const absl::StatusOr<Shape> shape = Shape::Create(name->dimensions);
   if (!shape.ok()) return std::nullopt;
-  return SplitLayout{std::string(name->key), status.dtype, *shape, name->count};
+  return SplitLayout{std::string(name->key), DTypeOf(status), *shape,
+                     name->count};
 }
 
 }  // namespace
@@ -45,8 +46,9 @@ absl::StatusOr<SplitLayoutsPtr> SplitKeys::Of(const std::string& name_space,
 absl::StatusOr<SplitLayoutsPtr> SplitKeys::Refresh(
     const std::string& name_space, const Lister& list) {
   auto layouts = std::make_shared<SplitLayouts>();
-  ListRequest request = {.name_space = name_space,
-                         .prefix = absl::StrCat(kSliceMark, "0/")};
+  ListRequest request;
+  request.set_namespace_(name_space);
+  request.set_prefix(absl::StrCat(kSliceMark, "0/"));
   do {
     const absl::StatusOr<ListReply> page = list(request);
     if (ReasonOf(page.status()) == Reason::kNamespaceNotFound) {
@@ -54,14 +56,14 @@ absl::StatusOr<SplitLayoutsPtr> SplitKeys::Refresh(
       return layouts;
     }
     RETURN_IF_ERROR(page.status());
-    for (const KeyStatus& status : page->keys) {
+    for (const KeyStatus& status : page->keys()) {
       std::optional<SplitLayout> layout = LayoutOf(status);
       if (!layout) continue;
       std::string key = layout->key;
       layouts->try_emplace(std::move(key), *std::move(layout));
     }
-    RETURN_IF_ERROR(NextPage(page->next_page_token, request));
-  } while (!request.page_token.empty());
+    RETURN_IF_ERROR(NextPage(page->next_page_token(), request));
+  } while (!request.page_token().empty());
   MutexLock lock(&mutex_);
   namespaces_[NameOrDefault(name_space)].layouts = layouts;
   return layouts;

@@ -14,6 +14,7 @@
 #include "contract/glob.h"
 #include "contract/reason.h"
 #include "contract/row_ids.h"
+#include "google/protobuf/repeated_ptr_field.h"
 
 namespace tensorkv {
 namespace {
@@ -57,7 +58,7 @@ bool IsOfMissingKey(const absl::Status& status) {
 
 template <typename Request>
 bool NamesOneOf(const SplitLayouts& layouts, const Request& request) {
-  return absl::c_any_of(EntriesOf(request), [&](const auto& entry) {
+  return absl::c_any_of(EntriesIn(request), [&](const auto& entry) {
     return FindLayout(layouts, KeyIn(entry)) != nullptr;
   });
 }
@@ -66,7 +67,7 @@ bool NamesOneOf(const SplitLayouts& layouts, const Request& request) {
 template <typename Request>
 bool Differ(const SplitLayouts& a, const SplitLayouts& b,
             const Request& request) {
-  return absl::c_any_of(EntriesOf(request), [&](const auto& entry) {
+  return absl::c_any_of(EntriesIn(request), [&](const auto& entry) {
     const SplitLayout* const in_a = FindLayout(a, KeyIn(entry));
     const SplitLayout* const in_b = FindLayout(b, KeyIn(entry));
     if (in_a == nullptr || in_b == nullptr) return in_a != in_b;
@@ -117,15 +118,31 @@ absl::Status Replace(const InitEntry& entry, const SplitLayout& layout,
   return absl::OkStatus();
 }
 
+// Returns a request about keys that the caller adds to it.
+StatRequest StatOf(const std::string& name_space, uint64_t uid) {
+  StatRequest request;
+  request.set_namespace_(name_space);
+  request.set_namespace_uid(uid);
+  return request;
+}
+
+using KeyStatuses = google::protobuf::RepeatedPtrField<KeyStatus>;
+
+void MoveAll(KeyStatuses& from, KeyStatuses& to) {
+  to.Reserve(to.size() + from.size());
+  for (KeyStatus& status : from) to.Add(std::move(status));
+}
+
 // Ends a page before its first slice: it is the last page then, since no other
 // key comes after slices.
 void EndBeforeSlices(ListReply& page) {
-  const auto end = absl::c_find_if(page.keys, [](const KeyStatus& status) {
-    return absl::StartsWith(status.key, kSliceMark);
+  auto& keys = *page.mutable_keys();
+  const auto end = absl::c_find_if(keys, [](const KeyStatus& status) {
+    return absl::StartsWith(status.key(), kSliceMark);
   });
-  if (end == page.keys.end()) return;
-  page.keys.erase(end, page.keys.end());
-  page.next_page_token.clear();
+  if (end == keys.end()) return;
+  keys.erase(end, keys.end());
+  page.clear_next_page_token();
 }
 
 // Returns the keys of `layouts` that belong on the page that the request asks
@@ -135,15 +152,20 @@ std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
                                     ListReply& page) {
   std::vector<std::string> keys;
   for (const auto& [key, layout] : layouts) {
-    if (!absl::StartsWith(key, request.prefix)) continue;
-    if (!request.page_token.empty() && key <= request.page_token) continue;
-    if (!page.next_page_token.empty() && key > page.next_page_token) continue;
+    if (!absl::StartsWith(key, request.prefix())) continue;
+    if (!request.page_token().empty() && key <= request.page_token()) continue;
+    const std::string& end = page.next_page_token();
+    if (!end.empty() && key > end) continue;
     // Their statuses take a call about every slice.
-    if (request.page_size > 0 && keys.size() == request.page_size) {
-      page.next_page_token = keys.back();
-      std::erase_if(page.keys, [&](const KeyStatus& status) {
-        return status.key > page.next_page_token;
-      });
+    if (request.page_size() > 0 && keys.size() == request.page_size()) {
+      page.set_next_page_token(keys.back());
+      // The statuses are in order.
+      auto& statuses = *page.mutable_keys();
+      const auto after =
+          absl::c_find_if(statuses, [&](const KeyStatus& status) {
+            return status.key() > page.next_page_token();
+          });
+      statuses.erase(after, statuses.end());
       break;
     }
     keys.push_back(key);
@@ -246,7 +268,7 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
     auto reply = MakeBy(*layouts, made, options);
     if (!IsOfMissingKey(reply.status())) return reply;
     ASSIGN_OR_RETURN(const SplitLayoutsPtr newer,
-                     Refresh(request.name_space, limit));
+                     Refresh(NamespaceIn(request), limit));
     const bool may_be_repeated =
         (kReads<Request> || HadNoEffect(reply.status())) &&
         attempt < kMostRepeats;
@@ -263,9 +285,8 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
 template <typename Request>
 absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
     const Request& request, SplitLayoutsPtr layouts, const Limit& limit) {
-  StatRequest stat = {.name_space = request.name_space,
-                      .namespace_uid = request.namespace_uid};
-  for (const auto& entry : request.entries) stat.keys.push_back(entry.key);
+  StatRequest stat = StatOf(NamespaceIn(request), NamespaceUidIn(request));
+  for (const auto& entry : request.entries) stat.add_keys(entry.key);
   for (;;) {
     const absl::Status status =
         MakeBy(*layouts, stat, limit.OfShare()).status();
@@ -320,7 +341,7 @@ absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
     const Request& request, const ClusterPlacement& placement,
     const Limit& limit) {
   ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
-                   keys_.Of(request.name_space, [&](const ListRequest& list) {
+                   keys_.Of(NamespaceIn(request), [&](const ListRequest& list) {
                      return inner_->Call(list, limit.OfShare());
                    }));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
@@ -366,10 +387,11 @@ absl::StatusOr<InitReply> SplittingConnection::CreateKeys(
   ASSIGN_OR_RETURN(const SplitLayouts layouts,
                    PlanCreation(request, placement, limit, removed));
   if (!removed.empty()) {
-    const DeleteRequest deletion = {.name_space = request.name_space,
-                                    .keys = std::move(removed),
-                                    .allow_missing = true,
-                                    .namespace_uid = request.namespace_uid};
+    DeleteRequest deletion;
+    deletion.set_namespace_(request.name_space);
+    deletion.set_namespace_uid(request.namespace_uid);
+    deletion.mutable_keys()->Assign(removed.begin(), removed.end());
+    deletion.set_allow_missing(true);
     RETURN_IF_ERROR(inner_->Call(deletion, limit.OfShare()).status());
   }
   auto reply = MakeBy(layouts, request, limit.OfShare());
@@ -412,7 +434,8 @@ absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
 
 absl::StatusOr<bool> SplittingConnection::QueryIsWhole(
     const std::string& name_space, const std::string& key, const Limit& limit) {
-  const StatRequest request = {.name_space = name_space, .keys = {key}};
+  StatRequest request = StatOf(name_space, /*uid=*/0);
+  request.add_keys(key);
   const absl::Status status = inner_->Call(request, limit.OfShare()).status();
   // The Init tells any other error.
   if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return false;
@@ -469,28 +492,29 @@ absl::Status SplittingConnection::CheckTakesGuard(
 absl::StatusOr<DeleteReply> SplittingConnection::Delete(
     const DeleteRequest& request, const Limit& limit) {
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.name_space, limit));
+                   Refresh(request.namespace_(), limit));
   if (!NamesOneOf(*layouts, request)) {
     return inner_->Call(request, limit.OfShare());
   }
   DeleteRequest made = request;
-  made.keys.clear();
+  made.clear_keys();
   uint64_t num_more = 0;
-  for (const std::string& key : request.keys) {
+  for (const std::string& key : request.keys()) {
     const SplitLayout* const layout = FindLayout(*layouts, key);
     if (layout == nullptr) {
-      made.keys.push_back(key);
+      made.add_keys(key);
       continue;
     }
     for (uint32_t i = 0; i < layout->num_slices; ++i) {
-      made.keys.push_back(layout->NameOf(i));
+      made.add_keys(layout->NameOf(i));
     }
     num_more += layout->num_slices - 1;
   }
   absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfShare());
-  keys_.Forget(request.name_space);
+  keys_.Forget(request.namespace_());
   if (!reply.ok()) return reply;
-  reply->num_deleted -= std::min(reply->num_deleted, num_more);
+  const uint64_t num_deleted = reply->num_deleted();
+  reply->set_num_deleted(num_deleted - std::min(num_deleted, num_more));
   return reply;
 }
 
@@ -500,14 +524,13 @@ absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
   auto reply = MakeBy(layouts, request, limit.OfShare());
   if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return reply;
   StatReply found;
-  for (const std::string& key : request.keys) {
-    const StatRequest one = {.name_space = request.name_space,
-                             .keys = {key},
-                             .namespace_uid = request.namespace_uid};
+  for (const std::string& key : request.keys()) {
+    StatRequest one = StatOf(request.namespace_(), request.namespace_uid());
+    one.add_keys(key);
     reply = MakeBy(layouts, one, limit.OfShare());
     if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
     RETURN_IF_ERROR(reply.status());
-    absl::c_move(reply->keys, std::back_inserter(found.keys));
+    MoveAll(*reply->mutable_keys(), *found.mutable_keys());
   }
   return found;
 }
@@ -516,22 +539,26 @@ absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
                                                     const Limit& limit) {
   ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfShare()));
   // A caller who asks for slices gets them.
-  if (absl::StartsWith(request.prefix, kSliceMark)) return page;
+  if (absl::StartsWith(request.prefix(), kSliceMark)) return page;
   EndBeforeSlices(page);
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.name_space, limit));
-  const StatRequest split = {.name_space = request.name_space,
-                             .keys = KeysOnPage(*layouts, request, page),
-                             .namespace_uid = request.namespace_uid};
-  if (split.keys.empty()) return page;
+                   Refresh(request.namespace_(), limit));
+  StatRequest split = StatOf(request.namespace_(), request.namespace_uid());
+  for (std::string& key : KeysOnPage(*layouts, request, page)) {
+    split.add_keys(std::move(key));
+  }
+  if (split.keys().empty()) return page;
   ASSIGN_OR_RETURN(StatReply statuses, StatThoseWhole(*layouts, split, limit));
-  absl::c_move(statuses.keys, std::back_inserter(page.keys));
-  absl::c_sort(page.keys, [](const KeyStatus& a, const KeyStatus& b) {
-    return a.key < b.key;
+  auto& keys = *page.mutable_keys();
+  MoveAll(*statuses.mutable_keys(), keys);
+  absl::c_sort(keys, [](const KeyStatus& a, const KeyStatus& b) {
+    return a.key() < b.key();
   });
-  if (request.page_size > 0 && page.keys.size() > request.page_size) {
-    page.keys.resize(request.page_size);
-    page.next_page_token = page.keys.back().key;
+  const auto page_size =
+      static_cast<int>(std::min<uint32_t>(request.page_size(), keys.size()));
+  if (page_size > 0 && page_size < keys.size()) {
+    keys.erase(keys.begin() + page_size, keys.end());
+    page.set_next_page_token(keys[page_size - 1].key());
   }
   return page;
 }

@@ -37,8 +37,8 @@ absl::Status CheckComplete(const Request& request,
     return CheckCount(request.entries.size(), reply.results.size());
   } else if constexpr (requires { request.entries, reply.values; }) {
     return CheckCount(request.entries.size(), reply.values.size());
-  } else if constexpr (requires { request.keys, reply.keys; }) {
-    return CheckCount(request.keys.size(), reply.keys.size());
+  } else if constexpr (requires { request.keys(), reply.keys(); }) {
+    return CheckCount(request.keys_size(), reply.keys_size());
   }
   return absl::OkStatus();
 }

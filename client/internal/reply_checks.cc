@@ -1,6 +1,7 @@
 #include "client/internal/reply_checks.h"
 
 #include "contract/duration.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 
@@ -16,6 +17,14 @@ absl::Status CheckFields(const JoinReply& reply) {
 
 absl::Status CheckFields(const KeepAliveReply& reply) {
   return DecodeDuration("lease_remaining", reply.lease_remaining()).status();
+}
+
+absl::Status CheckFields(const ListReply& reply) {
+  return CheckShapes(reply.keys());
+}
+
+absl::Status CheckFields(const StatReply& reply) {
+  return CheckShapes(reply.keys());
 }
 
 }  // namespace tensorkv

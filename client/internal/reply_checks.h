@@ -14,6 +14,8 @@ namespace tensorkv {
 
 absl::Status CheckFields(const JoinReply& reply);
 absl::Status CheckFields(const KeepAliveReply& reply);
+absl::Status CheckFields(const ListReply& reply);
+absl::Status CheckFields(const StatReply& reply);
 // Other replies have no field that could be wrong.
 template <typename Reply>
 absl::Status CheckFields(const Reply&) {

@@ -16,8 +16,8 @@ bool MayComeTwice(const Request& request) {
   if constexpr (requires { request.on_existing; }) {
     if (request.on_existing == OnExisting::kKeep) return true;
   }
-  if constexpr (requires { request.allow_missing; }) {
-    if (request.allow_missing) return true;
+  if constexpr (requires { request.allow_missing(); }) {
+    if (request.allow_missing()) return true;
   }
   return CallIdIn(request).has_value();
 }

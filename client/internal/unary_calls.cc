@@ -52,11 +52,16 @@ EncodedMessage Encode(const PushPullRequest& request,
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
                                             size_t max_message_bytes) {
-  auto message = MessageOf<typename MessagesOf<Request>::Request>(request);
-  if constexpr (requires { request.max_reply_bytes; }) {
-    message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
+  using Message = typename MessagesOf<Request>::Request;
+  if constexpr (std::is_same_v<Request, Message>) {
+    return Serialize(request, max_message_bytes);
+  } else {
+    auto message = MessageOf<Message>(request);
+    if constexpr (requires { request.max_reply_bytes; }) {
+      message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
+    }
+    return Serialize(message, max_message_bytes);
   }
-  return Serialize(message, max_message_bytes);
 }
 
 // Requests with an entry per key have a writer of their own, but for those of

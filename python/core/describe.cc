@@ -8,6 +8,8 @@
 
 #include "absl/time/time.h"
 #include "contract/choice_names.h"
+#include "contract/proto_codec.h"
+#include "google/protobuf/repeated_field.h"
 #include "contract/timestamp.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "python/core/arguments.h"
@@ -18,9 +20,9 @@ namespace {
 namespace py = pybind11;
 using namespace py::literals;
 
-py::tuple TupleOf(const Shape& shape) {
-  py::tuple tuple(shape.rank());
-  for (int i = 0; i < shape.rank(); ++i) tuple[i] = shape.dimensions()[i];
+py::tuple TupleOf(const google::protobuf::RepeatedField<int64_t>& numbers) {
+  py::tuple tuple(numbers.size());
+  for (int i = 0; i < numbers.size(); ++i) tuple[i] = numbers[i];
   return tuple;
 }
 
@@ -51,14 +53,15 @@ py::dict Describe(const WorkerStatus& worker) {
 
 py::dict Describe(const KeyStatus& key) {
   py::object digest = py::none();
-  if (key.digest) digest = py::int_(*key.digest);
-  return py::dict("key"_a = key.key, "dtype"_a = NameTextOf(key.dtype),
-                  "shape"_a = TupleOf(key.shape), "version"_a = key.version,
-                  "value_bytes"_a = key.value_bytes,
-                  "state_bytes"_a = key.state_bytes, "states"_a = key.states,
-                  "rule"_a = key.rule.ToString(),
-                  "update_count"_a = key.update_count,
-                  "learning_rate"_a = key.learning_rate, "digest"_a = digest);
+  if (key.has_digest()) digest = py::int_(key.digest());
+  return py::dict("key"_a = key.key(), "dtype"_a = NameTextOf(DTypeOf(key)),
+                  "shape"_a = TupleOf(key.shape()), "version"_a = key.version(),
+                  "value_bytes"_a = key.value_bytes(),
+                  "state_bytes"_a = key.state_bytes(),
+                  "states"_a = TextsOf(key.states()),
+                  "rule"_a = FromProto(key.rule()).ToString(),
+                  "update_count"_a = key.update_count(),
+                  "learning_rate"_a = key.learning_rate(), "digest"_a = digest);
 }
 
 py::dict Describe(const NamespaceStatus& status) {

@@ -1,5 +1,6 @@
 #include "service/cluster/placed_store.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,17 +12,11 @@
 namespace tensorkv {
 namespace {
 
-const std::string& KeyOf(const std::string& key) { return key; }
-template <typename Entry>
-const std::string& KeyOf(const Entry& entry) {
-  return entry.key;
-}
-
 template <typename Keys>
 absl::Status CheckKeys(const KnownPlacement::View& view,
                        const std::string& name_space, const Keys& keys) {
   for (const auto& key : keys) {
-    RETURN_IF_ERROR(view.Check(name_space, KeyOf(key)));
+    RETURN_IF_ERROR(view.Check(name_space, KeyIn(key)));
   }
   return absl::OkStatus();
 }
@@ -48,22 +43,19 @@ template <typename Request>
 absl::Status PlacedStore::CheckIsHere(const Request& request) const {
   const auto view = known_.view();
   if (view == nullptr) return absl::OkStatus();
-  if (IsOfAll(request.name_space)) {
+  if (IsOfAll(NamespaceIn(request))) {
     return view->CheckRank(RankOf(request));
   }
-  if constexpr (requires { request.entries; }) {
-    return CheckKeys(*view, request.name_space, request.entries);
-  } else {
-    return CheckKeys(*view, request.name_space, request.keys);
-  }
+  return CheckKeys(*view, NamespaceIn(request), EntriesIn(request));
 }
 
 template <typename Request>
 absl::Status PlacedStore::OrKnown(absl::Status status, const Request& request,
                                   const CallContext& context) const {
   if (ReasonOf(status) != Reason::kWrongServer) return status;
-  if (request.call_id && knows_ &&
-      knows_(request.name_space, context.caller, *request.call_id)) {
+  const std::optional<CallId> call_id = CallIdIn(request);
+  if (call_id && knows_ &&
+      knows_(NamespaceIn(request), context.caller, *call_id)) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(context.caller.unless_remembered);
@@ -124,7 +116,7 @@ absl::StatusOr<DeleteReply> PlacedStore::Delete(DeleteRequest request,
 
 absl::StatusOr<ListReply> PlacedStore::List(const ListRequest& request,
                                             const CallContext& context) {
-  if (IsOfAll(request.name_space)) return inner_.List(request, context);
+  if (IsOfAll(request.namespace_())) return inner_.List(request, context);
   std::shared_ptr<const KnownPlacement::View> view = known_.view();
   if (view == nullptr) return inner_.List(request, context);
   for (;;) {
@@ -134,11 +126,14 @@ absl::StatusOr<ListReply> PlacedStore::List(const ListRequest& request,
     // Keys may have come, or gone, since they were read.
     if (view != before) continue;
     // A key that comes to the server, or has been its own, is not.
-    std::erase_if(reply.keys, [&](const KeyStatus& key) {
-      return ReasonOf(view->Check(request.name_space, key.key)) ==
-             Reason::kWrongServer;
-    });
-    reply.placement_version = view->placement().version;
+    auto& keys = *reply.mutable_keys();
+    const auto others =
+        std::remove_if(keys.begin(), keys.end(), [&](const KeyStatus& key) {
+          return ReasonOf(view->Check(request.namespace_(), key.key())) ==
+                 Reason::kWrongServer;
+        });
+    keys.erase(others, keys.end());
+    reply.set_placement_version(view->placement().version);
     return reply;
   }
 }

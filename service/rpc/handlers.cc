@@ -367,11 +367,9 @@ void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
 
 Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes,
                                 const CallContext& context) {
-  ASSIGN_OR_RETURN(ListRequest request,
-                   Decode<v1::ListRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(ListReply reply, store_.List(request, context));
-  v1::ListResponse page;
-  ToProto(reply, &page);
+  ListRequest request;
+  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+  ASSIGN_OR_RETURN(ListReply page, store_.List(request, context));
   FitPage(limits_, *page.mutable_keys(), page);
   return Serialize(page, limits_);
 }

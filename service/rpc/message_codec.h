@@ -8,6 +8,7 @@
 #define TENSORKV_SERVICE_RPC_MESSAGE_CODEC_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -65,7 +66,11 @@ auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
 template <typename Message, typename Reply>
 absl::StatusOr<grpc::ByteBuffer> Encode(const Reply& reply,
                                         const MessageLimits& limits) {
-  return Serialize(MessageOf<Message>(reply), limits);
+  if constexpr (std::is_same_v<Message, Reply>) {
+    return Serialize(reply, limits);
+  } else {
+    return Serialize(MessageOf<Message>(reply), limits);
+  }
 }
 
 }  // namespace tensorkv

@@ -103,20 +103,20 @@ void GuardedTensorStore::GetState(GetStateRequest request, CallContext context,
 
 absl::StatusOr<DeleteReply> GuardedTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
-  const std::string name_space = request.name_space;
+  const std::string name_space = request.namespace_();
   return Guarded(access_, Method::kDelete, name_space, context,
                  [&] { return inner_.Delete(std::move(request), context); });
 }
 
 absl::StatusOr<ListReply> GuardedTensorStore::List(const ListRequest& request,
                                                    const CallContext& context) {
-  return Guarded(access_, Method::kList, request.name_space, context,
+  return Guarded(access_, Method::kList, request.namespace_(), context,
                  [&] { return inner_.List(request, context); });
 }
 
 absl::StatusOr<StatReply> GuardedTensorStore::Stat(const StatRequest& request,
                                                    const CallContext& context) {
-  return Guarded(access_, Method::kStat, request.name_space, context,
+  return Guarded(access_, Method::kStat, request.namespace_(), context,
                  [&] { return inner_.Stat(request, context); });
 }
 

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_client.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -15,41 +16,40 @@ using ::testing::ElementsAre;
 using NamespaceVerbsTest = testing::ScriptedClientTest;
 
 TEST_F(NamespaceVerbsTest, DeleteAndStatPassTheirFlags) {
-  script_.reply<DeleteRequest>().num_deleted = 2;
-  script_.reply<StatRequest>().keys.resize(1);
+  script_.reply<DeleteRequest>().set_num_deleted(2);
+  script_.reply<StatRequest>().add_keys();
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
               IsOkAndHolds(2));
   ASSERT_OK(client.Stat({"a"}, /*compute_digests=*/true));
 
-  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a", "b"));
-  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
-  EXPECT_EQ(script_.last<StatRequest>().name_space, "n");
-  EXPECT_TRUE(script_.last<StatRequest>().compute_digests);
+  EXPECT_THAT(script_.last<DeleteRequest>().keys(), ElementsAre("a", "b"));
+  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing());
+  EXPECT_EQ(script_.last<StatRequest>().namespace_(), "n");
+  EXPECT_TRUE(script_.last<StatRequest>().compute_digests());
 }
 
 TEST_F(NamespaceVerbsTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
   script_.statuses = {absl::ResourceExhaustedError("full")};
-  script_.reply<DeleteRequest>().num_deleted = 1;
+  script_.reply<DeleteRequest>().set_num_deleted(1);
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.Delete({"a"}), IsOkAndHolds(1));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
   EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
-  EXPECT_FALSE(script_.last<DeleteRequest>().call_id.has_value());
-  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
-  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a"));
+  EXPECT_FALSE(script_.last<DeleteRequest>().has_call_id());
+  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing());
+  EXPECT_THAT(script_.last<DeleteRequest>().keys(), ElementsAre("a"));
 }
 
 TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
   script_.statuses = {absl::OkStatus(), absl::OkStatus(),
                       absl::DeadlineExceededError("late")};
-  script_.reply<ListRequest>() = {.keys = {{.key = "a"}},
-                                  .next_page_token = "next"};
+  script_.reply<ListRequest>() = testing::PageOfKeys({"a"}, "next");
   script_.during_call = [&] {
-    script_.reply<ListRequest>().next_page_token += "+";
+    *script_.reply<ListRequest>().mutable_next_page_token() += "+";
   };
   Client client = MakeClient({.name_space = "n"});
 
@@ -58,12 +58,12 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
 
   EXPECT_THAT(script_.verbs, ElementsAre("List", "List", "List"));
   EXPECT_GT(script_.timeouts[1], script_.timeouts[2]);
-  EXPECT_EQ(script_.last<ListRequest>().prefix, "prefix");
-  EXPECT_EQ(script_.last<ListRequest>().page_token, "next+");
+  EXPECT_EQ(script_.last<ListRequest>().prefix(), "prefix");
+  EXPECT_EQ(script_.last<ListRequest>().page_token(), "next+");
 }
 
 TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
-  script_.reply<ListRequest>().next_page_token = "next";
+  script_.reply<ListRequest>().set_next_page_token("next");
   script_.reply<ListNamespacesRequest>().next_page_token = "next";
   script_.reply<ListCheckpointsRequest>().set_next_page_token("next");
   Client client = MakeClient({.name_space = "n"});

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "tests/testing/key_requests.h"
 #include "contract/proto_codec.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/worker_requests.h"
@@ -166,45 +167,39 @@ absl::StatusOr<GetStateReply> Caller::GetStates(
                            options_);
 }
 
-absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
+absl::StatusOr<uint64_t> Caller::Delete(const std::vector<std::string>& keys,
                                         bool allow_missing) const {
-  ASSIGN_OR_RETURN(
-      DeleteReply reply,
-      connection_->Call(DeleteRequest{.name_space = name_space_,
-                                      .keys = std::move(keys),
-                                      .allow_missing = allow_missing},
-                        options_));
-  return reply.num_deleted;
+  DeleteRequest request = DeleteOf(keys, name_space_);
+  request.set_allow_missing(allow_missing);
+  ASSIGN_OR_RETURN(const DeleteReply reply,
+                   connection_->Call(request, options_));
+  return reply.num_deleted();
 }
 
 absl::StatusOr<KeyStatus> Caller::Stat(const std::string& key,
                                        bool compute_digests) const {
-  ASSIGN_OR_RETURN(
-      StatReply reply,
-      connection_->Call(StatRequest{.name_space = name_space_,
-                                    .keys = {key},
-                                    .compute_digests = compute_digests},
-                        options_));
-  return reply.keys.at(0);
+  StatRequest request = StatOf({key}, name_space_);
+  request.set_compute_digests(compute_digests);
+  ASSIGN_OR_RETURN(const StatReply reply, connection_->Call(request, options_));
+  return reply.keys(0);
 }
 
 absl::StatusOr<std::vector<KeyStatus>> Caller::StatMany(
-    std::vector<std::string> keys) const {
-  ASSIGN_OR_RETURN(StatReply reply,
-                   connection_->Call(StatRequest{.name_space = name_space_,
-                                                 .keys = std::move(keys)},
-                                     options_));
-  return std::move(reply.keys);
+    const std::vector<std::string>& keys) const {
+  ASSIGN_OR_RETURN(const StatReply reply,
+                   connection_->Call(StatOf(keys, name_space_), options_));
+  return std::vector<KeyStatus>(reply.keys().begin(), reply.keys().end());
 }
 
 absl::StatusOr<ListReply> Caller::List(const std::string& prefix,
                                        uint32_t page_size,
                                        const std::string& page_token) const {
-  return connection_->Call(ListRequest{.name_space = name_space_,
-                                       .prefix = prefix,
-                                       .page_size = page_size,
-                                       .page_token = page_token},
-                           options_);
+  ListRequest request;
+  request.set_namespace_(name_space_);
+  request.set_prefix(prefix);
+  request.set_page_size(page_size);
+  request.set_page_token(page_token);
+  return connection_->Call(request, options_);
 }
 
 absl::StatusOr<JoinReply> Caller::TryJoin(const std::string& name,

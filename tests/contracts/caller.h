@@ -80,12 +80,12 @@ class Caller {
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
                                      bool wait_for_keys = false) const;
 
-  absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
+  absl::StatusOr<uint64_t> Delete(const std::vector<std::string>& keys,
                                   bool allow_missing = false) const;
   absl::StatusOr<KeyStatus> Stat(const std::string& key,
                                  bool compute_digests = false) const;
   absl::StatusOr<std::vector<KeyStatus>> StatMany(
-      std::vector<std::string> keys) const;
+      const std::vector<std::string>& keys) const;
   absl::StatusOr<ListReply> List(const std::string& prefix = "",
                                  uint32_t page_size = 0,
                                  const std::string& page_token = "") const;

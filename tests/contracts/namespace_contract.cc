@@ -6,6 +6,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -170,7 +171,7 @@ TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
               StatusIs(StatusCode::kNotFound, HasSubstr("\"a\"")));
   EXPECT_THAT(caller.Describe(), StatusIs(StatusCode::kNotFound));
   ASSERT_OK(caller.Create({}));
-  EXPECT_THAT(caller.List()->keys, IsEmpty());
+  EXPECT_THAT(caller.List()->keys(), IsEmpty());
 }
 
 TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
@@ -211,9 +212,9 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   expect_refused(PullRequest{.entries = {{"w"}}});
   expect_refused(SetStateRequest{.entries = {{"w", "momentum", Full({1}, 1)}}});
   expect_refused(GetStateRequest{.entries = {{"w", "momentum"}}});
-  expect_refused(DeleteRequest{.keys = {"w"}});
+  expect_refused(DeleteOf({"w"}));
   expect_refused(ListRequest());
-  expect_refused(StatRequest{.keys = {"w"}});
+  expect_refused(StatOf({"w"}));
   expect_refused(DescribeNamespaceRequest());
   expect_refused(SetRuleOf("sgd"));
   expect_refused(OfPattern<UnsetRuleRequest>("w"));

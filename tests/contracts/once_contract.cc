@@ -8,6 +8,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -72,12 +73,10 @@ class NamedCalls {
   }
 
   absl::StatusOr<uint64_t> Delete(uint64_t sequence) {
-    ASSIGN_OR_RETURN(const DeleteReply reply,
-                     connection_.Call(DeleteRequest{.name_space = name_space_,
-                                                    .call_id = IdOf(sequence),
-                                                    .keys = {"w"}},
-                                      {}));
-    return reply.num_deleted;
+    DeleteRequest request = DeleteOf({"w"}, name_space_);
+    SetCallId(IdOf(sequence), request);
+    ASSIGN_OR_RETURN(const DeleteReply reply, connection_.Call(request, {}));
+    return reply.num_deleted();
   }
 
   absl::Status SetRule(uint64_t sequence, const std::string& rule) {

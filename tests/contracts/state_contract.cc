@@ -37,7 +37,7 @@ TEST_P(RuleContractTest, StatesAreReadByTheirNames) {
       store_.GetStates(
           {{"w", "momentum"}, {"w", "master"}, {"w", kUpdateCount}}));
 
-  EXPECT_THAT(store_.Stat("w")->states, ElementsAre("momentum", "master"));
+  EXPECT_THAT(store_.Stat("w")->states(), ElementsAre("momentum", "master"));
   const Tensor& momentum = states.values[0].tensor;
   EXPECT_EQ(momentum.Description(), "f32[2,3]");
   EXPECT_THAT(momentum, IsFilledWith(-2));
@@ -57,7 +57,7 @@ TEST_P(RuleContractTest, StatesBeforeTheFirstUpdateAreZeroAndTheValue) {
   EXPECT_THAT(store_.GetState("w", "master"),
               IsOkAndHolds(HasTensor(IsFilledWith(1.5))));
   EXPECT_EQ(UpdateCountOf(store_, "w"), 0);
-  EXPECT_THAT(store_.Stat("x")->states, ElementsAre("mean", "variance"));
+  EXPECT_THAT(store_.Stat("x")->states(), ElementsAre("mean", "variance"));
 }
 
 TEST_P(RuleContractTest, UpdatesGoOnFromStatesThatWereSet) {
@@ -148,7 +148,7 @@ TEST_P(RuleContractTest, StateMayHaveOneElementForEachRow) {
   ASSERT_OK_AND_ASSIGN(const Value history, store_.GetState("w", "history"));
   EXPECT_EQ(history.tensor.Description(), "f32[2]");
   EXPECT_THAT(ElementsOf(history.tensor), ElementsAre(25, 4));
-  EXPECT_EQ(store_.Stat("w")->state_bytes, 8);
+  EXPECT_EQ(store_.Stat("w")->state_bytes(), 8);
   EXPECT_THAT(store_.GetState("scalar", "history"),
               IsOkAndHolds(HasTensor(IsFilledWith(9))));
   ASSERT_OK(store_.SetState("w", "history", Vector({0, 12})));
@@ -162,7 +162,7 @@ TEST_P(RuleContractTest, KeysWithoutARuleThatKeepsStatesHaveACountAlone) {
   ASSERT_OK(store_.Init("w", Full({2}, 0, DType::kI32)));
   ASSERT_OK(store_.Push("w", Full({2}, 1, DType::kI32)));
 
-  EXPECT_THAT(store_.Stat("w")->states, IsEmpty());
+  EXPECT_THAT(store_.Stat("w")->states(), IsEmpty());
   EXPECT_EQ(UpdateCountOf(store_, "w"), 1);
   EXPECT_THAT(store_.GetState("w", "momentum"),
               StatusIs(StatusCode::kNotFound));

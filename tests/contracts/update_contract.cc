@@ -239,7 +239,7 @@ TEST_P(NamespaceContractTest, BudgetBelowWhatIsUsedRefusesMoreAndDropsNothing) {
   ASSERT_OK(set_budget(64 << 10));
 
   EXPECT_THAT(grow(), HasReason(Reason::kOverBudget));
-  EXPECT_EQ(n.Stat("w")->shape, *Shape::Create({64 << 10}));
+  EXPECT_THAT(ShapeOf(*n.Stat("w")), IsOkAndHolds(Shape({64 << 10})));
   EXPECT_EQ(n.Describe()->config.budget_bytes, 64u << 10);
   ASSERT_OK(set_budget(4 << 20));
   EXPECT_TRUE(Eventually([&] { return grow().ok(); }));

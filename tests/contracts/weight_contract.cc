@@ -180,7 +180,7 @@ TEST_P(RuleContractTest, TotalWeightIsAState) {
       const GetStateReply states,
       store_.GetStates({{"from", "total_weight"}, {"from", "update_count"}}));
   const Tensor& total = states.values[0].tensor;
-  EXPECT_THAT(store_.Stat("from")->states, ElementsAre("total_weight"));
+  EXPECT_THAT(store_.Stat("from")->states(), ElementsAre("total_weight"));
   EXPECT_EQ(total.Description(), "f64[]");
   EXPECT_EQ(total.elements<double>()[0], 2.5);
 

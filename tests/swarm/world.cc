@@ -208,9 +208,11 @@ void World::RemoveKeys(Server& server) {
     server.store().Discard({.num_partitions = 1, .partitions = {0}});
   }
   for (const SpacePlan& each : plan_.spaces) {
-    DeleteRequest request = {.name_space = each.name, .allow_missing = true};
+    DeleteRequest request;
+    request.set_namespace_(each.name);
+    request.set_allow_missing(true);
     for (uint32_t key = 0; key < kNumKeys; ++key) {
-      request.keys.push_back(KeyName(key));
+      request.add_keys(KeyName(key));
     }
     // It may not be there, or its keys be another server's.
     server.store().Delete(request, {}).IgnoreError();

@@ -323,12 +323,10 @@ void World::Delete(const Action& action) {
     Space& space = spaces_[at];
     if (space.plan.is_orderly) return;
     call = NewCall(action, /*changes=*/true);
-    request.name_space = space.plan.name;
-    request.call_id = call->id;
-    request.allow_missing = true;
-    for (const uint32_t key : KeysOf(action)) {
-      request.keys.push_back(KeyName(key));
-    }
+    request.set_namespace_(space.plan.name);
+    SetCallId(call->id, request);
+    request.set_allow_missing(true);
+    for (const uint32_t key : KeysOf(action)) request.add_keys(KeyName(key));
   }
   const auto keys = KeysOf(action);
   Ask(
@@ -388,22 +386,23 @@ void World::Look(const Action& action) {
     if (!reply.ok()) return reply.status();
     MutexLock lock(&mutex_);
     if (num_changes != num_changes_) return reply.status();
-    CheckListed(*call, was, floors, reply->keys, is_whole, num_rulings);
+    CheckListed(*call, was, floors, reply->keys(), is_whole, num_rulings);
     return reply.status();
   };
   if (action.verb == Verb::kList) {
+    ListRequest request;
+    request.set_namespace_(name);
     return Ask(
         call,
-        [front, name, check] {
-          return check(front->List({.name_space = name}, {}), true);
+        [front, request, check] {
+          return check(front->List(request, {}), true);
         },
         nullptr);
   }
-  StatRequest request = {.name_space = name,
-                         .compute_digests = action.how % 2 > 0};
-  for (const uint32_t key : KeysOf(action)) {
-    request.keys.push_back(KeyName(key));
-  }
+  StatRequest request;
+  request.set_namespace_(name);
+  request.set_compute_digests(action.how % 2 > 0);
+  for (const uint32_t key : KeysOf(action)) request.add_keys(KeyName(key));
   Ask(
       call,
       [front, request, check] {

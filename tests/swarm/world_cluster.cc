@@ -13,6 +13,7 @@
 #include "service/cluster/placement_changes.h"
 #include "tests/swarm/elements.h"
 #include "tests/swarm/world.h"
+#include "tests/testing/key_requests.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -417,7 +418,7 @@ void World::CheckServing() {
           if (server->is_dead) continue;
           const absl::Status status =
               server->front()
-                  .Stat({.name_space = each.name, .keys = {KeyName(key)}}, {})
+                  .Stat(testing::StatOf({KeyName(key)}, each.name), {})
                   .status();
           const bool is_absent = ReasonOf(status) == Reason::kKeyNotFound;
           num_serving += status.ok() || is_absent ? 1 : 0;

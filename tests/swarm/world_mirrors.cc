@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/swarm/world.h"
+#include "tests/testing/key_requests.h"
 
 namespace tensorkv::swarm {
 
@@ -170,8 +171,8 @@ bool World::HasAgreed(uint32_t at) {
       std::vector<Version> versions;
       for (const auto& server : servers_) {
         const auto reply = server->front().Stat(
-            {.name_space = plan_.spaces[at].name, .keys = {KeyName(key)}}, {});
-        versions.push_back(reply.ok() ? reply->keys[0].version : 0);
+            testing::StatOf({KeyName(key)}, plan_.spaces[at].name), {});
+        versions.push_back(reply.ok() ? reply->keys(0).version() : 0);
       }
       const auto [least, most] = std::ranges::minmax(versions);
       has_agreed = has_agreed && least == most && least > 1;

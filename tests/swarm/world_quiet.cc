@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "contract/placement.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "tensor/tensor.h"
 #include "tests/swarm/world_state.h"
@@ -271,17 +272,17 @@ void WorldState::CheckRule(const Call& call, const Space& space,
   if (!space.rules) return;
   uint32_t expected = 0;
   for (const auto& [pattern, variant] : *space.rules) {
-    if (Matches(pattern, listed.key)) expected = variant;
+    if (Matches(pattern, listed.key())) expected = variant;
   }
-  const auto& has = listed.rule.hyperparameters;
+  const auto& has = listed.rule().hyperparameters();
   const auto limit = has.find("clip_gradient");
   const double is = limit == has.end() ? -1 : limit->second;
   const auto& wanted = VariantOf(space.plan.rule, expected).hyperparameters;
   const auto want = wanted.find("clip_gradient");
   const double should = want == wanted.end() ? -1 : want->second;
   if (is == should) return;
-  Find(absl::StrCat("another rule governs: ", call.what, ": ", listed.key,
-                    " has ", listed.rule.ToString(), ", expected ",
+  Find(absl::StrCat("another rule governs: ", call.what, ": ", listed.key(),
+                    " has ", FromProto(listed.rule()).ToString(), ", expected ",
                     VariantOf(space.plan.rule, expected).ToString()));
 }
 

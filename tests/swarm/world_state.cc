@@ -280,31 +280,31 @@ void WorldState::CheckParts(const Attempt& attempt, const PullRequest& request,
 
 // Keys that nobody creates or deletes meanwhile are listed if they exist, and
 // only then, with no version below what was told before.
-void WorldState::CheckListed(const Call& call,
-                             const std::array<Known, kNumKeys>& was,
-                             const Versions& floors,
-                             const std::vector<KeyStatus>& listed,
-                             bool is_whole, uint64_t num_rulings) {
+void WorldState::CheckListed(
+    const Call& call, const std::array<Known, kNumKeys>& was,
+    const Versions& floors,
+    const google::protobuf::RepeatedPtrField<KeyStatus>& listed, bool is_whole,
+    uint64_t num_rulings) {
   Space& space = spaces_[call.space];
   if (call.generation != space.generation || num_moving_ > 0) return;
   if (is_cluster() && !plan_.is_mirrored && !OwnsForSure(call)) return;
   std::array<bool, kNumKeys> is_listed = {};
   for (const KeyStatus& each : listed) {
-    const uint32_t key = KeyOf(each.key);
+    const uint32_t key = KeyOf(each.key());
     is_listed[key] = true;
-    if (each.version < floors[key]) {
-      Find(absl::StrCat("a version goes back: ", call.what, ": ", each.key, " ",
-                        each.version, " after ", floors[key]));
+    if (each.version() < floors[key]) {
+      Find(absl::StrCat("a version goes back: ", call.what, ": ", each.key(),
+                        " ", each.version(), " after ", floors[key]));
     }
     if (num_rulings == space.num_rulings) CheckRule(call, space, each);
     if (!is_stepped() || !space.plan.is_exact || space.num_changing[key] > 0) {
       continue;
     }
     const auto wrong =
-        space.ledgers[key].CheckCount(each.version, each.update_count);
+        space.ledgers[key].CheckCount(each.version(), each.update_count());
     if (wrong) {
       Find(absl::StrCat("updates are counted wrongly: ", call.what, ": ",
-                        each.key, " ", *wrong));
+                        each.key(), " ", *wrong));
     }
   }
   for (uint32_t key = 0; is_stepped() && key < kNumKeys; ++key) {

@@ -19,6 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "contract/requests.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "tests/swarm/cluster.h"
 #include "tests/swarm/scheduler.h"
 #include "tests/swarm/space.h"
@@ -93,7 +94,8 @@ class WorldState {
   void CheckBudgets(bool is_empty);
   void CheckBudgets(Server& server, bool is_empty);
   void CheckListed(const Call& call, const std::array<Known, kNumKeys>& was,
-                   const Versions& floors, const std::vector<KeyStatus>& listed,
+                   const Versions& floors,
+                   const google::protobuf::RepeatedPtrField<KeyStatus>& listed,
                    bool is_whole, uint64_t num_rulings)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckNextStep(const Call& call, const Space& space, uint32_t rank,

@@ -495,33 +495,33 @@ absl::Status Namespace::CheckInit(const InitRequest& request,
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   NamespaceState& state = *state_;
-  RETURN_IF_ERROR(state.CheckNumEntries(request.keys.size()));
+  RETURN_IF_ERROR(state.CheckNumEntries(request.keys_size()));
   std::vector<size_t> hashes;
-  hashes.reserve(request.keys.size());
-  for (const std::string& key : request.keys) {
+  hashes.reserve(request.keys_size());
+  for (const std::string& key : request.keys()) {
     RETURN_IF_ERROR(CheckKey(key));
     hashes.push_back(KeyTable::HashOf(key));
   }
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
   RETURN_IF_ERROR(
-      CheckEach(state.Fence(), request.keys,
+      CheckEach(state.Fence(), request.keys(),
                 [&](const KeyFence::View& fence, const std::string& key) {
                   return fence.CheckChange(state.name, key);
                 }));
   // Calls may name a hundred thousand keys, of which hardly any exists.
   std::vector<size_t> found;
   for (size_t i = 0; i < hashes.size(); ++i) {
-    if (state.keys.Find(request.keys[i], hashes[i]) != nullptr) {
+    if (state.keys.Find(request.keys(i), hashes[i]) != nullptr) {
       found.push_back(i);
-    } else if (!request.allow_missing) {
-      return state.NoSuchKey(request.keys[i]);
+    } else if (!request.allow_missing()) {
+      return state.NoSuchKey(request.keys(i));
     }
   }
-  DeleteReply reply;
+  uint64_t num_deleted = 0;
   GoneKeys gone;
   for (const size_t i : found) {
-    const std::string& key = request.keys[i];
+    const std::string& key = request.keys(i);
     StoredKey* const existing = state.keys.Find(key, hashes[i]);
     if (existing == nullptr) continue;  // it was named before
     OngoingSnapshot::BeforeChange(transaction, *existing);
@@ -530,11 +530,13 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     state.version_floor = std::max(state.version_floor, gone.back().second);
     RemoveKey(transaction, *existing);
     transaction.MarkChanged();
-    ++reply.num_deleted;
+    ++num_deleted;
   }
-  for (const size_t i : found) Wake(transaction, request.keys[i]);
+  for (const size_t i : found) Wake(transaction, request.keys(i));
   transaction.Unlock();
   TellExchange(state, gone);
+  DeleteReply reply;
+  reply.set_num_deleted(num_deleted);
   return reply;
 }
 

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/state_access.h"
@@ -28,44 +33,54 @@ constexpr uint32_t kMaxPageSize = 10000;
 constexpr uint64_t kMaxPageBytes = 4 << 20;
 constexpr uint64_t kMaxStatBytes = 64 << 20;
 
-// StatusAndRule is a status whose rule is filled in later, by WithRules, which
-// copies the rule without the mutex.
-using StatusAndRule = std::pair<KeyStatus, SharedRule>;
+// KeyMetadata is what is read of a key while the mutex is held. The status is
+// made of it, and of a copy of the rule, without the mutex.
+struct KeyMetadata {
+  std::string name;
+  DType dtype = DType::kUnknown;
+  Shape shape;
+  Version version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t state_bytes = 0;
+  uint64_t update_count = 0;
+  Multipliers multipliers;
+  SharedRule rule;
+  std::optional<uint64_t> digest;
+};
 
 // Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
 // Returns how many of the first keys' values are read together: one, whatever
 // its size, or more.
-size_t NumReadTogether(absl::Span<const StatusAndRule> keys) {
-  uint64_t bytes = keys[0].first.value_bytes;
+size_t NumReadTogether(absl::Span<const KeyMetadata> keys) {
+  uint64_t bytes = keys[0].value_bytes;
   size_t num_keys = 1;
   while (num_keys < keys.size() &&
-         bytes + keys[num_keys].first.value_bytes <= kDigestBytes) {
-    bytes += keys[num_keys++].first.value_bytes;
+         bytes + keys[num_keys].value_bytes <= kDigestBytes) {
+    bytes += keys[num_keys++].value_bytes;
   }
   return num_keys;
 }
 
-StatusAndRule StatusOf(const NamespaceState& state, const StoredKey& key) {
-  KeyStatus status;
-  status.key = std::string(key.name());
-  status.dtype = key.dtype();
-  status.shape = key.shape();
-  status.version = key.version;
-  status.value_bytes = key.value_bytes();
-  status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
-  status.update_count = key.num_applied();
-  if (key.multipliers) status.multipliers = *key.multipliers;
-  return {std::move(status), key.rule};
+KeyMetadata MetadataOf(const StoredKey& key) {
+  return {.name = std::string(key.name()),
+          .dtype = key.dtype(),
+          .shape = key.shape(),
+          .version = key.version,
+          .value_bytes = key.value_bytes(),
+          .state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0,
+          .update_count = key.num_applied(),
+          .multipliers = key.multipliers ? *key.multipliers : Multipliers(),
+          .rule = key.rule};
 }
 
-// Returns what a status will take once it has its rule, about.
-uint64_t SizeOf(const StatusAndRule& status) {
+// Returns what the status of the key will take, about.
+uint64_t StatusBytes(const KeyMetadata& key) {
   constexpr uint64_t kStatusBytes = 128;
   constexpr uint64_t kHyperparameterBytes = 32;
-  const RuleSpec& rule = status.second->spec();
-  return kStatusBytes + status.first.key.size() + rule.expression.size() +
+  const RuleSpec& rule = key.rule->spec();
+  return kStatusBytes + key.name.size() + rule.expression.size() +
          rule.schedule.steps.size() * sizeof(uint64_t) +
          (rule.hyperparameters.size() + rule.schedule.arguments.size()) *
              kHyperparameterBytes;
@@ -81,19 +96,32 @@ absl::Status CheckStatBytes(uint64_t bytes, size_t num_keys) {
                     {{"needed", bytes}, {"available", kMaxStatBytes}});
 }
 
-std::vector<KeyStatus> WithRules(std::vector<StatusAndRule> statuses) {
-  std::vector<KeyStatus> complete;
-  complete.reserve(statuses.size());
-  for (auto& [status, rule] : statuses) {
-    status.rule = rule->spec();
-    status.states = StateNames(*rule, status.dtype);
-    const RuleParameters next = rule->ParametersAt(
-        status.update_count + 1, status.multipliers, /*seed=*/0);
-    status.learning_rate = next.learning_rate;
-    status.weight_decay = next.weight_decay;
-    complete.push_back(std::move(status));
+void SetStatus(KeyMetadata& key, KeyStatus& status) {
+  const absl::Span<const int64_t> dimensions = key.shape.dimensions();
+  status.set_key(std::move(key.name));
+  status.set_dtype(static_cast<v1::DType>(key.dtype));
+  status.mutable_shape()->Add(dimensions.begin(), dimensions.end());
+  status.set_version(key.version);
+  status.set_value_bytes(key.value_bytes);
+  status.set_state_bytes(key.state_bytes);
+  ToProto(key.rule->spec(), status.mutable_rule());
+  status.set_update_count(key.update_count);
+  ToProto(key.multipliers, status.mutable_multipliers());
+  const RuleParameters next =
+      key.rule->ParametersAt(key.update_count + 1, key.multipliers, /*seed=*/0);
+  status.set_learning_rate(next.learning_rate);
+  status.set_weight_decay(next.weight_decay);
+  for (std::string& state : StateNames(*key.rule, key.dtype)) {
+    status.add_states(std::move(state));
   }
-  return complete;
+  if (key.digest) status.set_digest(*key.digest);
+}
+
+// Adds the statuses of `keys` to those of a reply.
+void AddStatuses(std::vector<KeyMetadata> keys,
+                 google::protobuf::RepeatedPtrField<KeyStatus>& statuses) {
+  statuses.Reserve(static_cast<int>(keys.size()));
+  for (KeyMetadata& key : keys) SetStatus(key, *statuses.Add());
 }
 
 // Looks now and then whether it is still wanted, as a value may be as large as
@@ -115,11 +143,11 @@ absl::StatusOr<uint64_t> DigestOf(const Tensor& tensor,
 
 // Reads the values as any reader does, and reports what it read: version, count
 // and digest belong together. Waits for no more than an update under way.
-absl::Status AddDigests(NamespaceState& from, absl::Span<StatusAndRule> keys,
+absl::Status AddDigests(NamespaceState& from, absl::Span<KeyMetadata> keys,
                         const CallContext& context,
                         absl::FunctionRef<absl::Status()> go_on) {
   PullRequest pull;
-  for (const auto& [key, rule] : keys) pull.entries.push_back({key.key, 0});
+  for (const KeyMetadata& key : keys) pull.entries.push_back({key.name, 0});
   std::vector<uint64_t> update_counts;
   const Answer<absl::StatusOr<PullReply>> answer;
   StartPull(from, std::move(pull), UINT64_MAX, context, &update_counts,
@@ -130,17 +158,17 @@ absl::Status AddDigests(NamespaceState& from, absl::Span<StatusAndRule> keys,
   absl::flat_hash_map<absl::string_view, uint64_t> digests;  // by key
   for (size_t i = 0; i < keys.size(); ++i) {
     const Value& value = reply.values[i];
-    KeyStatus& status = keys[i].first;
-    status.dtype = value.tensor.dtype();
-    status.shape = value.tensor.shape();
-    status.value_bytes = value.tensor.size_bytes();
-    status.version = value.version;
-    status.update_count = update_counts[i];
-    const auto [digest, is_new] = digests.try_emplace(status.key);
+    KeyMetadata& key = keys[i];
+    key.dtype = value.tensor.dtype();
+    key.shape = value.tensor.shape();
+    key.value_bytes = value.tensor.size_bytes();
+    key.version = value.version;
+    key.update_count = update_counts[i];
+    const auto [digest, is_new] = digests.try_emplace(key.name);
     if (is_new) {
       ASSIGN_OR_RETURN(digest->second, DigestOf(value.tensor, go_on));
     }
-    status.digest = digest->second;
+    key.digest = digest->second;
   }
   return absl::OkStatus();
 }
@@ -148,74 +176,75 @@ absl::Status AddDigests(NamespaceState& from, absl::Span<StatusAndRule> keys,
 }  // namespace
 
 absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
-  const size_t page_size = request.page_size == 0
+  const size_t page_size = request.page_size() == 0
                                ? kDefaultPageSize
-                               : std::min(request.page_size, kMaxPageSize);
-  if (!request.page_token.empty()) {
-    if (absl::Status status = CheckKey(request.page_token); !status.ok()) {
+                               : std::min(request.page_size(), kMaxPageSize);
+  if (!request.page_token().empty()) {
+    if (absl::Status status = CheckKey(request.page_token()); !status.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("page_token: ", status.message()));
     }
   }
   ListReply reply;
-  std::vector<StatusAndRule> statuses;
+  std::vector<KeyMetadata> page;
   {
     MutexLock lock(&state_->mutex);
     // One more than the page tells whether there is another.
-    std::vector<StoredKey*> keys =
-        state_->keys.List(request.prefix, request.page_token, page_size + 1);
+    std::vector<StoredKey*> keys = state_->keys.List(
+        request.prefix(), request.page_token(), page_size + 1);
     if (keys.size() > page_size) {
       keys.pop_back();
-      reply.next_page_token = std::string(keys.back()->name());
+      reply.set_next_page_token(std::string(keys.back()->name()));
     }
-    statuses.reserve(keys.size());
+    page.reserve(keys.size());
     uint64_t bytes = 0;
     for (const StoredKey* key : keys) {
-      statuses.push_back(StatusOf(*state_, *key));
-      bytes += SizeOf(statuses.back());
-      if (bytes <= kMaxPageBytes || statuses.size() == 1) continue;
-      statuses.pop_back();
-      reply.next_page_token = statuses.back().first.key;
+      page.push_back(MetadataOf(*key));
+      bytes += StatusBytes(page.back());
+      if (bytes <= kMaxPageBytes || page.size() == 1) continue;
+      page.pop_back();
+      reply.set_next_page_token(page.back().name);
       break;
     }
   }
-  reply.keys = WithRules(std::move(statuses));
+  AddStatuses(std::move(page), *reply.mutable_keys());
   return reply;
 }
 
 absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
                                           const CallContext& context) {
   const absl::Duration end = state_->Now() + context.timeout;
-  RETURN_IF_ERROR(state_->CheckNumEntries(request.keys.size()));
-  for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
-  std::vector<StatusAndRule> statuses;
-  statuses.reserve(request.keys.size());
+  const auto& names = request.keys();
+  RETURN_IF_ERROR(state_->CheckNumEntries(names.size()));
+  for (const std::string& name : names) RETURN_IF_ERROR(CheckKey(name));
+  std::vector<KeyMetadata> keys;
+  keys.reserve(names.size());
   uint64_t bytes = 0;
-  const bool is_large = request.keys.size() > kKeysPerLock;
-  for (auto name = request.keys.begin(); name != request.keys.end();) {
+  const bool is_large = static_cast<size_t>(names.size()) > kKeysPerLock;
+  for (auto name = names.begin(); name != names.end();) {
     std::unique_lock<FairMutex> large_lock;
     if (is_large) large_lock = std::unique_lock(state_->large_calls_mutex);
     MutexLock lock(&state_->mutex);
     const auto fence = state_->Fence();
-    for (size_t i = 0; i < kKeysPerLock && name != request.keys.end(); ++i) {
+    for (size_t i = 0; i < kKeysPerLock && name != names.end(); ++i) {
       if (fence) RETURN_IF_ERROR(fence->CheckRead(state_->name, *name));
       const StoredKey* key = state_->keys.Find(*name);
       if (key == nullptr) return state_->NoSuchKey(*name);
-      statuses.push_back(StatusOf(*state_, *key));
-      bytes += SizeOf(statuses.back());
-      RETURN_IF_ERROR(CheckStatBytes(bytes, statuses.size()));
+      keys.push_back(MetadataOf(*key));
+      bytes += StatusBytes(keys.back());
+      RETURN_IF_ERROR(CheckStatBytes(bytes, keys.size()));
       ++name;
     }
   }
-  absl::Span<StatusAndRule> rest;
-  if (request.compute_digests) rest = absl::MakeSpan(statuses);
+  absl::Span<KeyMetadata> rest;
+  if (request.compute_digests()) rest = absl::MakeSpan(keys);
   const auto go_on = [&]() -> absl::Status {
     RETURN_IF_ERROR(CheckIsWanted(*state_, context));
     if (state_->Now() < end) return absl::OkStatus();
     return absl::DeadlineExceededError(absl::StrCat(
         "namespace ", Quoted(state_->name), ": digests of ",
-        statuses.size() - rest.size(), " keys were made, and of ", rest.size(),
-        " were to follow, the next ", Quoted(rest[0].first.key)));
+        keys.size() - rest.size(), " keys were made, and of ", rest.size(),
+        " were to follow, the next ", Quoted(rest[0].name)));
   };
   while (!rest.empty()) {
     RETURN_IF_ERROR(go_on());
@@ -226,7 +255,9 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request,
     RETURN_IF_ERROR(AddDigests(*state_, rest.first(num_keys), read, go_on));
     rest.remove_prefix(num_keys);
   }
-  return StatReply{WithRules(std::move(statuses))};
+  StatReply reply;
+  AddStatuses(std::move(keys), *reply.mutable_keys());
+  return reply;
 }
 
 }  // namespace tensorkv

@@ -14,17 +14,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-v1::KeyStatus Weights() {
-  return MessageOf<v1::StatResponse>(
-             StatReply{{{.key = "fc1.w",
-                         .dtype = DType::kBF16,
-                         .shape = {2, 3},
-                         .version = 12,
-                         .value_bytes = 2048,
-                         .rule = {.name = "sgd",
-                                  .hyperparameters = {{"momentum", 0.5}}},
-                         .states = {"master", "momentum"}}}})
-      .keys(0);
+KeyStatus Weights() {
+  KeyStatus status;
+  status.set_key("fc1.w");
+  status.set_dtype(v1::DTYPE_BF16);
+  status.add_shape(2);
+  status.add_shape(3);
+  status.set_version(12);
+  status.set_value_bytes(2048);
+  ToProto(RuleSpec{.name = "sgd", .hyperparameters = {{"momentum", 0.5}}},
+          status.mutable_rule());
+  ToProto(Multipliers(), status.mutable_multipliers());
+  status.add_states("master");
+  status.add_states("momentum");
+  return status;
 }
 
 TEST(MessageJsonTest, HasTheNamesAndTheDefaultsOfTheMessage) {
@@ -40,7 +43,7 @@ TEST(MessageJsonTest, HasTheNamesAndTheDefaultsOfTheMessage) {
 
 TEST(MessageJsonTest, EveryNameComesBackOnOneLine) {
   for (const std::string& name : testing::OddNames(1024)) {
-    v1::KeyStatus status;
+    KeyStatus status;
     status.set_key(name);
     for (const std::string& text :
          {MessageJson(status), MessageJson(name, v1::PushResult())}) {
@@ -52,7 +55,7 @@ TEST(MessageJsonTest, EveryNameComesBackOnOneLine) {
 }
 
 TEST(MessageTextTest, HasALineForEachField) {
-  v1::KeyStatus status = Weights();
+  KeyStatus status = Weights();
   status.set_digest(0xab);
 
   EXPECT_EQ(MessageText(status),
@@ -111,8 +114,8 @@ TEST(MessageTextTest, TimesAreThoseOfTheCalendar) {
 }
 
 TEST(MessageTableTest, HasALinePerMessageAndAColumnPerPath) {
-  const v1::KeyStatus weights = Weights();
-  v1::KeyStatus other;
+  const KeyStatus weights = Weights();
+  KeyStatus other;
   other.set_key("b");
   other.mutable_rule()->set_name("assign");
 

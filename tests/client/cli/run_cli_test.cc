@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/cli/run_on.h"
 #include "tests/client/scripted_connection.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
@@ -161,21 +162,20 @@ TEST_F(RunCliTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
 TEST_F(RunCliTest, LastOfRepeatedGlobalFlagsCounts) {
   Run("--namespace=a ls --namespace=b");
 
-  EXPECT_EQ(script_.last<ListRequest>().name_space, "b");
+  EXPECT_EQ(script_.last<ListRequest>().namespace_(), "b");
 }
 
 TEST_F(RunCliTest, LsReadsAllPages) {
-  script_.reply<ListRequest>().keys.resize(1);
-  script_.reply<ListRequest>().next_page_token = "t";
+  script_.reply<ListRequest>() = testing::PageOfKeys({""}, "t");
   script_.during_call = [&] {
-    script_.reply<ListRequest>().next_page_token += "+";
+    *script_.reply<ListRequest>().mutable_next_page_token() += "+";
     if (script_.verbs.size() == 3) script_.statuses = {absl::AbortedError("")};
   };
 
   const Outcome run = Run("ls");
 
   EXPECT_THAT(script_.verbs, ElementsAre("List", "List", "List"));
-  EXPECT_EQ(script_.last<ListRequest>().page_token, "t+");
+  EXPECT_EQ(script_.last<ListRequest>().page_token(), "t+");
   EXPECT_EQ(run.out.find("dtype"), run.out.rfind("dtype"))
       << "one header for all pages:\n"
       << run.out;

@@ -112,7 +112,7 @@ TEST_F(ClusterResizeTest, PushesCountOnceWhileServersComeAndGo) {
     const auto other = Client::Connect(Options()).value();
     while (!is_over) {
       ASSIGN_OR_RETURN(const ListReply reply, other->List());
-      EXPECT_EQ(reply.keys.size(), kNumKeys);
+      EXPECT_EQ(reply.keys_size(), kNumKeys);
     }
     return absl::OkStatus();
   });

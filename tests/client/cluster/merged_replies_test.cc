@@ -11,6 +11,7 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
@@ -70,13 +71,13 @@ ListReply PageOf(const std::vector<std::string>& keys,
   std::string last;
   size_t num_read = 0;
   for (const std::string& key : keys) {
-    if (key <= request.page_token) continue;
+    if (key <= request.page_token()) continue;
     if (num_read++ == server_page) {
-      page.next_page_token = last;
+      page.set_next_page_token(last);
       break;
     }
     last = key;
-    if (!absl::EndsWith(key, kNotOwned)) page.keys.push_back({.key = key});
+    if (!absl::EndsWith(key, kNotOwned)) page.add_keys()->set_key(key);
   }
   return page;
 }
@@ -99,7 +100,8 @@ TEST(MergePagesTest, GivesEveryKeyOnceAndInOrder) {
     std::sort(all.begin(), all.end());
     for (auto& keys : servers) std::sort(keys.begin(), keys.end());
 
-    ListRequest request = {.page_size = static_cast<uint32_t>(random() % 8)};
+    ListRequest request;
+    request.set_page_size(random() % 8);
     // A server may end a page early.
     const size_t server_page = 1 + random() % 8;
     std::vector<std::string> listed;
@@ -108,13 +110,13 @@ TEST(MergePagesTest, GivesEveryKeyOnceAndInOrder) {
       for (const auto& keys : servers) {
         pages.push_back(PageOf(keys, request, server_page));
       }
-      ListReply page = MergePages(std::move(pages), request.page_size);
-      if (request.page_size > 0) {
-        EXPECT_LE(page.keys.size(), request.page_size);
+      ListReply page = MergePages(std::move(pages), request.page_size());
+      if (request.page_size() > 0) {
+        EXPECT_LE(page.keys_size(), static_cast<int>(request.page_size()));
       }
-      for (const KeyStatus& key : page.keys) listed.push_back(key.key);
-      request.page_token = page.next_page_token;
-    } while (!request.page_token.empty());
+      for (const KeyStatus& key : page.keys()) listed.push_back(key.key());
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
 
     EXPECT_THAT(listed, ElementsAreArray(all));
   }
@@ -122,15 +124,16 @@ TEST(MergePagesTest, GivesEveryKeyOnceAndInOrder) {
 
 // One that moves may be listed where it was and where it is.
 TEST(MergePagesTest, GivesAKeyOfSeveralServersOnce) {
-  std::vector<ListReply> pages(2);
-  pages[0].keys = {{.key = "a"}, {.key = "b", .version = 1}};
-  pages[1].keys = {{.key = "b", .version = 2}, {.key = "c"}};
+  std::vector<ListReply> pages = {testing::PageOfKeys({"a", "b"}),
+                                  testing::PageOfKeys({"b", "c"})};
+  pages[0].mutable_keys(1)->set_version(1);
+  pages[1].mutable_keys(0)->set_version(2);
 
   const ListReply merged = MergePages(std::move(pages), 3);
 
-  ASSERT_EQ(merged.keys.size(), 3);
-  EXPECT_EQ(merged.keys[1].version, 1);
-  EXPECT_EQ(merged.keys[2].key, "c");
+  ASSERT_EQ(merged.keys_size(), 3);
+  EXPECT_EQ(merged.keys(1).version(), 1);
+  EXPECT_EQ(merged.keys(2).key(), "c");
 }
 
 TEST(MergePagesTest, AddsUpNamespacesOfOneName) {

@@ -157,7 +157,7 @@ TEST_F(MirroredClusterTest, KeysAreCreatedListedAndRemovedOnAllServers) {
   // Somebody else comes later, with another value.
   ASSERT_OK(Ours().Init("w", Full({4}, 2), OnExisting::kKeep));
 
-  EXPECT_EQ(Ours().List()->keys.size(), 1u);
+  EXPECT_EQ(Ours().List()->keys_size(), 1);
   EXPECT_EQ(Ours().Describe()->num_keys, 1u);
   for (uint32_t server = 0; server < 3; ++server) {
     EXPECT_THAT(At(server).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));

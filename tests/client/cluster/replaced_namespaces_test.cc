@@ -121,7 +121,7 @@ class ReplacedNamespacesTest : public ::testing::Test {
     std::vector<std::string> names;
     const auto listed = caller.List();
     ASSERT_OK(listed);
-    for (const KeyStatus& key : listed->keys) names.push_back(key.key);
+    for (const KeyStatus& key : listed->keys()) names.push_back(key.key());
     std::vector<std::string> expected;
     std::vector<PullEntry> pulled;
     for (const auto& [name, key] : model_->keys) {
@@ -136,7 +136,8 @@ class ReplacedNamespacesTest : public ::testing::Test {
     ASSERT_OK(values);
     for (size_t i = 0; i < expected.size(); ++i) {
       const Model::Key& key = model_->keys.at(expected[i]);
-      EXPECT_EQ((*statuses)[i].shape, key.shape) << expected[i];
+      EXPECT_THAT(ShapeOf((*statuses)[i]), IsOkAndHolds(key.shape))
+          << expected[i];
       EXPECT_THAT(values->values[i].tensor, IsFilledWith(key.value))
           << expected[i];
     }

@@ -144,21 +144,21 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
 
   const absl::StatusOr<KeyStatus> status = store.Stat("b", true);
   ASSERT_THAT(status, IsOk());
-  EXPECT_EQ(status->key, "b");
-  EXPECT_EQ(status->shape, kLarge);
-  EXPECT_EQ(status->value_bytes, 4u * kLarge.num_elements());
-  EXPECT_FALSE(status->digest.has_value());
+  EXPECT_EQ(status->key(), "b");
+  EXPECT_THAT(ShapeOf(*status), IsOkAndHolds(kLarge));
+  EXPECT_EQ(status->value_bytes(), 4u * kLarge.num_elements());
+  EXPECT_FALSE(status->has_digest());
   for (const uint32_t page_size : {0u, 1u, 2u, 3u}) {
     std::string listed, token;
     do {
       const absl::StatusOr<ListReply> page = store.List("", page_size, token);
       ASSERT_THAT(page, IsOk());
-      for (const KeyStatus& key : page->keys) listed += key.key;
-      token = page->next_page_token;
+      for (const KeyStatus& key : page->keys()) listed += key.key();
+      token = page->next_page_token();
     } while (!token.empty());
     EXPECT_EQ(listed, "abcdefghi") << page_size;
   }
-  EXPECT_EQ(store.List("b")->keys.size(), 1u);
+  EXPECT_EQ(store.List("b")->keys_size(), 1);
 }
 
 // Such as one whose Init broke off, or that goes while it is listed.
@@ -177,7 +177,7 @@ TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
 
   ASSERT_THAT(page, IsOk());
   std::string listed;
-  for (const KeyStatus& key : page->keys) listed += key.key;
+  for (const KeyStatus& key : page->keys()) listed += key.key();
   EXPECT_EQ(listed, "acd");
 }
 
@@ -202,7 +202,7 @@ TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
   EXPECT_EQ(store.Pull("w")->tensor.shape(), Shape({2}));
   EXPECT_THAT(store.Init("w", Full(kLarge, 4), OnExisting::kReplace), IsOk());
   EXPECT_THAT(store.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
-  EXPECT_EQ(store.List()->keys.size(), 1u);
+  EXPECT_EQ(store.List()->keys_size(), 1);
 }
 
 TEST(SplittingConnectionTest, DeleteCountsKeys) {

@@ -38,7 +38,7 @@ TEST_F(ClientCallsTest, MutatingCallsAreNumbered) {
 
   EXPECT_EQ(script_.last<InitRequest>().call_id->sequence, 1u);
   EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 2u);
-  EXPECT_EQ(script_.last<DeleteRequest>().call_id->sequence, 3u);
+  EXPECT_EQ(script_.last<DeleteRequest>().call_id().sequence(), 3u);
   EXPECT_EQ(script_.last<SetRuleRequest>().call_id().sequence(), 4u);
   EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id().sequence(), 5u);
   EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);

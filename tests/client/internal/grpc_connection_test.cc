@@ -18,6 +18,7 @@
 #include "tests/client/fake_service.h"
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/starting_connection.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -169,11 +170,10 @@ TEST_F(GrpcConnectionTest, ReplyToJoinThatLacksItsWorkerIsInternal) {
 }
 
 TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
-  EXPECT_THAT(
-      connection_->Call(
-          DeleteRequest{.keys = {std::string(kMaxMessageBytes, 'k')}}, {}),
-      StatusIs(absl::StatusCode::kResourceExhausted,
-               HasSubstr("at most 10000")));
+  EXPECT_THAT(connection_->Call(
+                  testing::DeleteOf({std::string(kMaxMessageBytes, 'k')}), {}),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("at most 10000")));
 }
 
 TEST_F(GrpcConnectionTest, LargeReplyOfAServerWithoutStreamsIsAnError) {

@@ -79,7 +79,9 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
               IsOk());
   EXPECT_THAT(connection_.Call(SetStateRequest{.call_id = call_id}, {}),
               IsOk());
-  EXPECT_THAT(connection_.Call(DeleteRequest{.call_id = call_id}, {}), IsOk());
+  DeleteRequest deletion;
+  SetCallId(call_id, deletion);
+  EXPECT_THAT(connection_.Call(deletion, {}), IsOk());
   EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
               IsOk());
 
@@ -88,7 +90,9 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   EXPECT_THAT(connection_.Call(
                   CreateNamespaceRequest{.on_existing = OnExisting::kKeep}),
               IsOk());
-  EXPECT_THAT(connection_.Call(DeleteRequest{.allow_missing = true}), IsOk());
+  deletion.clear_call_id();
+  deletion.set_allow_missing(true);
+  EXPECT_THAT(connection_.Call(deletion), IsOk());
 
   EXPECT_EQ(script_.verbs.size(), 18u);
   EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 7u);

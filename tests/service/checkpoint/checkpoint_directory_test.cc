@@ -38,7 +38,7 @@ class CheckpointDirectoryTest : public CheckpointsTest {
     ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 3))));
     ASSERT_OK(saved.checkpoints().Save());
     ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 4))));
-    lost_version_ = saved.Stat("", "k").version;
+    lost_version_ = saved.Stat("", "k").version();
   }
   // The partition of the key among four.
   static uint32_t PartitionOfK() { return PartitionOf("", "k", 4); }
@@ -65,7 +65,7 @@ TEST_F(CheckpointDirectoryTest, AnotherServerHasWhatTheLastCheckpointHas) {
   EXPECT_EQ(BytesOf(other_.Pull("", "k")),
             BytesOf({.tensor = Filled(DType::kF32, 3)}));
   ASSERT_OK(other_.Push(PushOf("", "k", Filled(DType::kF32, 5))));
-  EXPECT_GT(other_.Stat("", "k").version, lost_version_);
+  EXPECT_GT(other_.Stat("", "k").version(), lost_version_);
 }
 
 TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
@@ -74,7 +74,7 @@ TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
 
   ASSERT_OK(TakeOver((PartitionOfK() + 1) % 4));
 
-  EXPECT_TRUE(other_.store().List({})->keys.empty());
+  EXPECT_TRUE(other_.store().List({})->keys().empty());
 }
 
 TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {

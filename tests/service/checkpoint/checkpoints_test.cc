@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/alarms.h"
 #include "base/answer.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -70,8 +71,8 @@ class KeysOfManyRules {
       EXPECT_EQ(BytesOf(saved_.Pull(Name(i), "k")),
                 BytesOf(other.saved_.Pull(Name(i), "k")))
           << kRules[i].rule;
-      EXPECT_EQ(saved_.Stat(Name(i), "k").update_count,
-                other.saved_.Stat(Name(i), "k").update_count);
+      EXPECT_EQ(saved_.Stat(Name(i), "k").update_count(),
+                other.saved_.Stat(Name(i), "k").update_count());
     }
   }
 
@@ -193,13 +194,13 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   EXPECT_GT(is.revision, was.revision);
   EXPECT_EQ(is.rules.size(), was.rules.size());
   const KeyStatus key_is = after.Stat("n", "a.b");
-  EXPECT_EQ(key_is.rule, key_was.rule);
-  EXPECT_EQ(key_is.multipliers, key_was.multipliers);
-  EXPECT_EQ(key_is.version, key_was.version);
+  EXPECT_EQ(FromProto(key_is.rule()), FromProto(key_was.rule()));
+  EXPECT_EQ(FromProto(key_is.multipliers()), FromProto(key_was.multipliers()));
+  EXPECT_EQ(key_is.version(), key_was.version());
   const auto pushed = after.Push(PushOf("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(pushed);
-  EXPECT_GT(pushed->results[0].version, key_was.version + 1000000);
-  EXPECT_EQ(after.Stat("n", "a.b").version, pushed->results[0].version);
+  EXPECT_GT(pushed->results[0].version, key_was.version() + 1000000);
+  EXPECT_EQ(after.Stat("n", "a.b").version(), pushed->results[0].version);
 }
 
 JoinReply JoinAs(SavedStore& saved, const std::string& name) {
@@ -320,7 +321,7 @@ class KeysTogether {
   static void ExpectSame(SavedStore& saved, uint64_t count) {
     const float value = ValueOf(saved, 0);
     for (int i = 0; i < kNumKeys; ++i) {
-      EXPECT_EQ(saved.Stat("n", Key(i)).update_count, count) << i;
+      EXPECT_EQ(saved.Stat("n", Key(i)).update_count(), count) << i;
       EXPECT_EQ(ValueOf(saved, i), value) << i;
       EXPECT_OK(saved.Push(PushOf("n", Key(i), All(i, 2))));
     }
@@ -372,7 +373,8 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
     saved = &Restart(kNumCheckpoints);
     const auto restored = saved->checkpoints().RestoreLast();
     ASSERT_OK(restored);
-    const uint64_t count = saved->Stat("n", KeysTogether::Key(0)).update_count;
+    const uint64_t count =
+        saved->Stat("n", KeysTogether::Key(0)).update_count();
     EXPECT_GT(count, 0u);
     EXPECT_LT(count, newer_count);
     newer_count = count;

@@ -13,6 +13,7 @@
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
@@ -226,9 +227,9 @@ using Contents = std::map<std::string, std::map<std::string, Facts>>;
 Facts FactsOf(SavedStore& at, const std::string& name_space,
               const std::string& key) {
   const KeyStatus status = at.Stat(name_space, key);
-  Facts facts = {status.version, status.update_count,
+  Facts facts = {status.version(), status.update_count(),
                  BytesOf(at.Pull(name_space, key))};
-  for (const std::string& state : status.states) {
+  for (const std::string& state : status.states()) {
     facts.states[state] = BytesOf(at.GetState(name_space, key, state));
   }
   return facts;
@@ -250,8 +251,8 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
   // If there is such a key, and it has states.
   void SetSomeState(const std::string& name_space, const std::string& key) {
     for (const KeyStatus& each : KeysOf(name_space)) {
-      if (each.key != key || each.states.empty()) continue;
-      const std::string& state = each.states[0];
+      if (each.key() != key || each.states().empty()) continue;
+      const std::string& state = each.states(0);
       const Tensor now = saved_->GetState(name_space, key, state).tensor;
       EXPECT_OK(saved_->SetState(name_space, key, state,
                                  Filled(now.dtype(), Below(9), now.shape())));
@@ -277,7 +278,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         return;
       case 2:
         saved_->store()
-            .Delete({.name_space = name_space, .keys = {key}})
+            .Delete(testing::DeleteOf({key}, name_space))
             .IgnoreError();
         return;
       case 3:
@@ -308,15 +309,18 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
       CreateNamespace(*saved_, name, config);
     }
   }
+  // There are no more than a page has.
   std::vector<KeyStatus> KeysOf(const std::string& name_space) {
-    auto listed =
-        saved_->store().List({.name_space = name_space, .page_size = 100});
-    return listed.ok() ? std::move(listed->keys) : std::vector<KeyStatus>();
+    ListRequest request;
+    request.set_namespace_(name_space);
+    const auto listed = saved_->store().List(request);
+    if (!listed.ok()) return {};
+    return {listed->keys().begin(), listed->keys().end()};
   }
   std::map<std::string, Facts> AllIn(const std::string& name_space) {
     std::map<std::string, Facts> all;
     for (const KeyStatus& key : KeysOf(name_space)) {
-      all[key.key] = FactsOf(*saved_, name_space, key.key);
+      all[key.key()] = FactsOf(*saved_, name_space, key.key());
     }
     return all;
   }

@@ -238,7 +238,7 @@ TEST_F(CheckpointsTest, ARepeatedCallIsAnsweredOnlyIfItIsRemembered) {
   const auto again = after.Push(call, of_former);
   ASSERT_OK(again);
   EXPECT_EQ(again->results[0].version, first->results[0].version);
-  EXPECT_EQ(after.Stat("", "k").version, first->results[0].version);
+  EXPECT_EQ(after.Stat("", "k").version(), first->results[0].version);
 }
 
 TEST_F(CheckpointsTest, AnswersThatTheirClientHadStayForgotten) {
@@ -249,7 +249,7 @@ TEST_F(CheckpointsTest, AnswersThatTheirClientHadStayForgotten) {
     call.call_id = CallId{"client", sequence, sequence};
     ASSERT_OK(before.Push(call));
   }
-  const Version version = before.Stat("", "k").version;
+  const Version version = before.Stat("", "k").version();
   ASSERT_OK(before.checkpoints().Save());
 
   SavedStore& after = Restart();
@@ -258,7 +258,7 @@ TEST_F(CheckpointsTest, AnswersThatTheirClientHadStayForgotten) {
   EXPECT_OK(after.Push(call));
   call.call_id = CallId{"client", 1, 1};
   EXPECT_THAT(after.Push(call), HasReason(Reason::kOutcomeUnknown));
-  EXPECT_EQ(after.Stat("", "k").version, version);
+  EXPECT_EQ(after.Stat("", "k").version(), version);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -85,7 +86,7 @@ class SavedStore {
         ->values[0];
   }
   KeyStatus Stat(const std::string& name_space, const std::string& key) {
-    return store_.Stat({.name_space = name_space, .keys = {key}})->keys[0];
+    return store_.Stat(testing::StatOf({key}, name_space))->keys(0);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_changes.h"
 #include "tests/service/cluster/partition_moves.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -311,9 +312,7 @@ TEST_F(LatePartTest, IsRefusedOnceTheyHaveComeFromAnotherServer) {
   ASSERT_OK(Move());
   Connect(b_, c_);
   ASSERT_OK(Move(*b_, "c"));
-  DeleteRequest erase = {.name_space = kNamespace};
-  erase.keys = {"k"};
-  ASSERT_OK(c_->placed().Delete(erase, {}));
+  ASSERT_OK(c_->placed().Delete(testing::DeleteOf({"k"}, kNamespace), {}));
 
   ExpectPartIsRefused();
 }

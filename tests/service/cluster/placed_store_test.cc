@@ -10,6 +10,7 @@
 #include "service/cluster/known_placement.h"
 #include "tests/service/cluster/two_servers.h"
 #include "tests/service/mock_store.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -46,7 +47,7 @@ Request About(const std::vector<std::string>& servers) {
     if constexpr (requires { request.entries; }) {
       request.entries.emplace_back().key = KeyOfServer(server);
     } else {
-      request.keys.push_back(KeyOfServer(server));
+      request.add_keys(KeyOfServer(server));
     }
   }
   return request;
@@ -174,14 +175,14 @@ TEST_F(PlacedStoreTest, ListIsOfThePlacementThatItNames) {
         EXPECT_OK(known_.Set(TwoServers(2), "a"));
         return ListReply();
       })
-      .WillOnce(Return(ListReply{
-          .keys = {{.key = KeyOfServer("a")}, {.key = KeyOfServer("b")}}}));
+      .WillOnce(
+          Return(testing::PageOfKeys({KeyOfServer("a"), KeyOfServer("b")})));
 
   ASSERT_OK_AND_ASSIGN(const ListReply reply, store_.List({}, {}));
 
-  ASSERT_EQ(reply.keys.size(), 1u);
-  EXPECT_EQ(reply.keys[0].key, KeyOfServer("a"));
-  EXPECT_EQ(reply.placement_version, 2u);
+  ASSERT_EQ(reply.keys_size(), 1);
+  EXPECT_EQ(reply.keys(0).key(), KeyOfServer("a"));
+  EXPECT_EQ(reply.placement_version(), 2u);
 }
 
 }  // namespace placed_store_test

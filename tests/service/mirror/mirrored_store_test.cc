@@ -13,6 +13,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/mirror/mirror_network.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -129,7 +130,7 @@ TEST(MirroredStoreTest, KeysNeitherMoveNorGoWithTheirPartitions) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"n\"")));
   server.store().Discard(all);
 
-  EXPECT_OK(server.store().Stat({.name_space = kSpace, .keys = {"w"}}));
+  EXPECT_OK(server.store().Stat(testing::StatOf({"w"}, kSpace)));
 }
 
 }  // namespace

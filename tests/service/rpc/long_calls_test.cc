@@ -128,7 +128,7 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
     ON_CALL(service_.store, Stat)
         .WillByDefault([this](const StatRequest& request,
                               const CallContext&) -> absl::StatusOr<StatReply> {
-          if (request.compute_digests) door_.Pass();
+          if (request.compute_digests()) door_.Pass();
           return StatReply();
         });
     ON_CALL(service_.store, List).WillByDefault(Return(ListReply()));

@@ -63,7 +63,7 @@ TEST(DecodeTest, StringsThatAreNotUtf8AreInvalid) {
   grpc::ByteBuffer bytes = BytesOf(stat.SerializePartialAsString());
 
   EXPECT_THAT(
-      Decode<v1::StatRequest>(&bytes, kLimits),
+      Parse(&bytes, kLimits, &stat),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not UTF-8")));
 }
 
@@ -100,7 +100,7 @@ TEST(DecodeTest, TooManyKeysAreTooMuch) {
   grpc::ByteBuffer bytes = BytesOf(request.SerializeAsString());
 
   EXPECT_THAT(
-      Decode<v1::DeleteRequest>(&bytes, kLimits),
+      Parse(&bytes, kLimits, &request),
       StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("3 keys")));
 }
 
@@ -135,7 +135,7 @@ TEST(EncodeValuesTest, ReplyOverTheLimitByItsMetadataIsTooMuch) {
 
 TEST(EncodeTest, ReplyWithoutTensorsIsBoundedToo) {
   ListReply reply;
-  reply.next_page_token = std::string(1025, 't');
+  reply.set_next_page_token(std::string(1025, 't'));
 
   EXPECT_THAT(Encode<v1::ListResponse>(reply, kLimits),
               StatusIs(absl::StatusCode::kResourceExhausted));
@@ -143,7 +143,7 @@ TEST(EncodeTest, ReplyWithoutTensorsIsBoundedToo) {
 
 TEST(EncodeTest, ReplyAtTheLimitPasses) {
   ListReply reply;
-  reply.next_page_token = std::string(1024 - 3, 't');  // tag, two of length
+  reply.set_next_page_token(std::string(1024 - 3, 't'));  // tag, two of length
 
   ASSERT_OK_AND_ASSIGN(const grpc::ByteBuffer bytes,
                        Encode<v1::ListResponse>(reply, kLimits));

@@ -146,9 +146,10 @@ TEST_F(TensorKvServicesTest, ListNamespacesGivesPages) {
 TEST_F(TensorKvServicesTest, PageOfKeysEndsBeforeItIsTooLarge) {
   ListReply all;
   for (const char letter : {'a', 'b', 'c'}) {
-    all.keys.push_back({.key = std::string(1, letter),
-                        .states = {std::string(
-                            testing::kTestLimits.max_message_bytes / 3, 'x')}});
+    KeyStatus& key = *all.add_keys();
+    key.set_key(std::string(1, letter));
+    key.add_states(
+        std::string(testing::kTestLimits.max_message_bytes / 3, 'x'));
   }
   EXPECT_CALL(service_.store, List).WillOnce(Return(all));
   v1::ListResponse page;
@@ -246,7 +247,7 @@ TEST_F(TensorKvServicesTest, CallsThatBlockKeepNobodyElseWaiting) {
   Notification release;
   EXPECT_CALL(service_.store, Stat)
       .WillRepeatedly([&](const StatRequest& request, const CallContext&) {
-        if (request.name_space == "slow") release.WaitForNotification();
+        if (request.namespace_() == "slow") release.WaitForNotification();
         return StatReply();
       });
   EXPECT_CALL(service_.namespaces, KeepAlive)

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/tensor_values.h"
 
@@ -91,14 +92,8 @@ TEST(CallFingerprintTest, EveryOtherFieldOfAMessageCounts) {
 }
 
 TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
-  DeleteRequest one;
-  one.add_keys("ab");
-  one.add_keys("c");
-  DeleteRequest other;
-  other.add_keys("a");
-  other.add_keys("bc");
-
-  EXPECT_NE(Fingerprint(one), Fingerprint(other));
+  EXPECT_NE(Fingerprint(testing::DeleteOf({"ab", "c"})),
+            Fingerprint(testing::DeleteOf({"a", "bc"})));
 }
 
 TEST(CallFingerprintTest, VerbsDiffer) {

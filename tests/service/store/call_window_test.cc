@@ -22,6 +22,13 @@ using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
+// Answers of these tests are counts.
+CallReply ReplyOf(uint64_t count) {
+  DeleteReply reply;
+  reply.set_num_deleted(count);
+  return reply;
+}
+
 // How an attempt of a call went: it waits, is under way, or was refused.
 struct Attempt {
   std::optional<absl::Status> error;
@@ -29,12 +36,13 @@ struct Attempt {
 
   bool is_under_way() const { return attempt.has_value(); }
   bool is_waiting() const { return !error && !attempt; }
-  // The answer found; 0 for none. Answers of these tests are counts.
+  // The answer found; 0 for none.
   uint64_t found() const {
     const CallAnswer* answer = attempt->answer();
-    return answer == nullptr ? 0 : std::get<DeleteReply>(**answer).num_deleted;
+    if (answer == nullptr) return 0;
+    return std::get<DeleteReply>(**answer).num_deleted();
   }
-  void Keep(uint64_t count) { attempt->Keep(CallReply(DeleteReply{count})); }
+  void Keep(uint64_t count) { attempt->Keep(ReplyOf(count)); }
 };
 
 class CallWindowTest : public ::testing::Test {
@@ -533,8 +541,7 @@ TEST_F(CallWindowTest, SavedCallsMayBeAnything) {
     client.calls.push_back(
         {.sequence = sequence,
          .fingerprint = 7,
-         .answer = std::make_shared<const CallAnswer>(
-             CallReply(DeleteReply{.num_deleted = sequence}))});
+         .answer = std::make_shared<const CallAnswer>(ReplyOf(sequence))});
   }
 
   ASSERT_OK(window_->Restore({client, client}));

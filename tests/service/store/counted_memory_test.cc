@@ -59,9 +59,9 @@ TEST_F(CountedMemoryTest, NamespaceGoesOnWhileStatesAreAllocated) {
   EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
   // The key that came meanwhile has the rule too.
   const ListReply list = store_.List({}).value();
-  for (const KeyStatus& key : list.keys) {
-    EXPECT_EQ(key.rule.name, "adam") << key.key;
-    EXPECT_EQ(key.state_bytes, 2 * 4 * sizeof(float)) << key.key;
+  for (const KeyStatus& key : list.keys()) {
+    EXPECT_EQ(key.rule().name(), "adam") << key.key();
+    EXPECT_EQ(key.state_bytes(), 2 * 4 * sizeof(float)) << key.key();
   }
 }
 

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/thread_cpu_time.h"
@@ -128,7 +129,7 @@ TEST_F(EndedWaitsTest, LargePullEndsOnceWhileOneOfItsKeysGoes) {
   std::array<std::atomic<int>, kNumPulls> num_answers = {};
   std::thread deleter([&] {
     for (int i = 0; i < kNumPulls; ++i) {
-      EXPECT_OK(store_.Delete({.keys = {"7"}}));
+      EXPECT_OK(store_.Delete(testing::DeleteOf({"7"})));
       EXPECT_OK(Init("7", 1));
     }
   });
@@ -156,7 +157,7 @@ TEST_F(EndedWaitsTest, DeleteEndsPullsThatWaitForAnotherKey) {
   ASSERT_OK(Init("b", 2, OnExisting::kReplace));
   ASSERT_TRUE(inbox.is_empty());
 
-  ASSERT_OK(store_.Delete({.keys = {"b"}}));
+  ASSERT_OK(store_.Delete(testing::DeleteOf({"b"})));
 
   ASSERT_FALSE(inbox.is_empty());
   EXPECT_THAT(*inbox.answer,
@@ -218,9 +219,7 @@ TEST_F(EndedWaitsTest, DeleteDuringAnUpdateLetsThePushSucceed) {
   std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
   backend_.WaitUntilHeld();
 
-  DeleteRequest request;
-  request.keys = {"w"};
-  EXPECT_OK(store_.Delete(request));
+  EXPECT_OK(store_.Delete(testing::DeleteOf({"w"})));
   backend_.Release();
   pusher.join();
 

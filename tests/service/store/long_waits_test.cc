@@ -18,6 +18,7 @@
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -171,8 +172,7 @@ class LongWaitsTest : public ::testing::Test {
     store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
     backend_.WaitUntilHeld();
     Background call([&] {
-      return store_.Stat({.keys = {"k"}, .compute_digests = true}, context)
-          .status();
+      return store_.Stat(testing::DigestsOf({"k"}), context).status();
     });
     while (alarms_.num_pending() == 0) std::this_thread::yield();
     end();
@@ -190,17 +190,17 @@ TEST_F(LongWaitsTest, StatOfCallerWhoHasGoneReadsNoValue) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
 
-  EXPECT_THAT(store_.Stat({.keys = {"k"}, .compute_digests = true},
+  EXPECT_THAT(store_.Stat(testing::DigestsOf({"k"}),
                           Until(absl::Seconds(9), cancellation)),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(LongWaitsTest, StatWithoutTimeReadsNoValue) {
-  EXPECT_THAT(store_.Stat({.keys = {"k"}, .compute_digests = true},
-                          Until(absl::ZeroDuration())),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("digests of 0 keys were made, and of 1 were "
-                                 "to follow, the next \"k\"")));
+  EXPECT_THAT(
+      store_.Stat(testing::DigestsOf({"k"}), Until(absl::ZeroDuration())),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               HasSubstr("digests of 0 keys were made, and of 1 were "
+                         "to follow, the next \"k\"")));
 }
 
 TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItsCallerDoes) {
@@ -223,7 +223,7 @@ TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
   store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
   backend_.WaitUntilHeld();
   Background stat([&] {
-    return store_.Stat({.keys = {"k", "other"}, .compute_digests = true}, {});
+    return store_.Stat(testing::DigestsOf({"k", "other"}), {});
   });
   while (alarms_.num_pending() == 0) std::this_thread::yield();
 
@@ -234,9 +234,9 @@ TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
   backend_.Release();
 
   ASSERT_OK_AND_ASSIGN(const StatReply reply, stat.Result());
-  EXPECT_EQ(reply.keys[0].version, 2u);
-  EXPECT_EQ(reply.keys[0].update_count, 1u);
-  EXPECT_EQ(reply.keys[1].update_count, 5u);
+  EXPECT_EQ(reply.keys(0).version(), 2u);
+  EXPECT_EQ(reply.keys(0).update_count(), 1u);
+  EXPECT_EQ(reply.keys(1).update_count(), 5u);
 }
 
 TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItMay) {

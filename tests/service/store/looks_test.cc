@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -170,9 +171,8 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
 }
 
 TEST_F(LooksTest, DeletedKeyOfARoundLooksAtThosePullsThatKnowIt) {
-  ExpectLooksAtOthersAreFew([this] {
-    ASSERT_OK(store_.Delete({.name_space = "s", .keys = {"other"}}));
-  });
+  ExpectLooksAtOthersAreFew(
+      [this] { ASSERT_OK(store_.Delete(testing::DeleteOf({"other"}, "s"))); });
 }
 
 TEST_F(LooksTest, ReplacedKeyOfARoundLooksAtThosePullsThatKnowIt) {
@@ -219,7 +219,7 @@ TEST_F(LooksTest, ContributorHearsThatAnyKeyOfItsRoundsHasGone) {
     ASSERT_OK(Init("s", {"a", "b"}, OnExisting::kReplace));
     Contribute({"a", "b"});
     const PullAnswer of_deleted = PullOfContributor({"a", "b"}, wait_for_keys);
-    ASSERT_OK(store_.Delete({.name_space = "s", .keys = {"b"}}));
+    ASSERT_OK(store_.Delete(testing::DeleteOf({"b"}, "s")));
     EXPECT_THAT(of_deleted.Wait(), HasReason(Reason::kKeyNotFound));
     ASSERT_OK(Init("s", {"b"}));
     Contribute({"b"});
@@ -247,7 +247,7 @@ TEST_F(LooksTest, PullThatWaitsForKeysOutlivesThoseOfClosedRounds) {
   });
   ASSERT_OK(pushed.Wait());
 
-  ASSERT_OK(store_.Delete({.name_space = "s", .keys = {"b"}}));
+  ASSERT_OK(store_.Delete(testing::DeleteOf({"b"}, "s")));
 
   EXPECT_FALSE(answer.HasArrived());
   store_.CancelWaits();

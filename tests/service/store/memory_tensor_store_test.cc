@@ -20,6 +20,7 @@
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -237,15 +238,16 @@ TEST_F(MemoryTensorStoreTest, UpdateIsCountedWithItsVersion) {
   backend_.WaitUntilHeld();
 
   ASSERT_OK_AND_ASSIGN(const StatReply during,
-                       store_.Stat({.keys = {"w"}}, {}));
+                       store_.Stat(testing::StatOf({"w"}), {}));
   backend_.Release();
   ASSERT_OK(push.Result());
-  ASSERT_OK_AND_ASSIGN(const StatReply after, store_.Stat({.keys = {"w"}}, {}));
+  ASSERT_OK_AND_ASSIGN(const StatReply after,
+                       store_.Stat(testing::StatOf({"w"}), {}));
 
-  EXPECT_EQ(during.keys[0].version, 1u);
-  EXPECT_EQ(during.keys[0].update_count, 0u);
-  EXPECT_EQ(after.keys[0].version, 2u);
-  EXPECT_EQ(after.keys[0].update_count, 1u);
+  EXPECT_EQ(during.keys(0).version(), 1u);
+  EXPECT_EQ(during.keys(0).update_count(), 0u);
+  EXPECT_EQ(after.keys(0).version(), 2u);
+  EXPECT_EQ(after.keys(0).update_count(), 1u);
 }
 
 // The states of the second rule are new, and stay so.
@@ -260,9 +262,9 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesAllAsItWas) {
     backend_.FailApply(absl::OkStatus());
 
     ASSERT_OK_AND_ASSIGN(const StatReply stat,
-                         store_.Stat({.keys = {rule}}, {}));
-    EXPECT_EQ(stat.keys[0].version, 1u);
-    EXPECT_EQ(stat.keys[0].update_count, 0u);
+                         store_.Stat(testing::StatOf({rule}), {}));
+    EXPECT_EQ(stat.keys(0).version(), 1u);
+    EXPECT_EQ(stat.keys(0).update_count(), 0u);
     EXPECT_EQ(First(*Pull(PullOf(rule))), 1);
     ASSERT_OK(Push(PushOf(rule, 2)));
     EXPECT_EQ(First(*Pull(PullOf(rule))), expected);
@@ -282,8 +284,9 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
   backend_.Release();
 
   EXPECT_THAT(push.Result(), StatusIs(absl::StatusCode::kInternal));
-  ASSERT_OK_AND_ASSIGN(const StatReply stat, store_.Stat({.keys = {"w"}}, {}));
-  EXPECT_EQ(stat.keys[0].update_count, 0u);
+  ASSERT_OK_AND_ASSIGN(const StatReply stat,
+                       store_.Stat(testing::StatOf({"w"}), {}));
+  EXPECT_EQ(stat.keys(0).update_count(), 0u);
 }
 
 // They are more than one batch.
@@ -376,7 +379,7 @@ TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
   EXPECT_FALSE(Push(PushOf("c", 2)).ok());
   ASSERT_OK(Pull(PullOf("a")));
   EXPECT_EQ(revision(), before + 3);
-  ASSERT_OK(store_.Delete({.keys = {"a", "b"}}));
+  ASSERT_OK(store_.Delete(testing::DeleteOf({"a", "b"})));
   EXPECT_EQ(revision(), before + 4);
 }
 

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/background.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -47,8 +48,8 @@ class ArrivalTest : public testing::ScriptedStoreTest,
         Push(PushOf("w", 7)).status(),
         Pull(PullOf("w")).status(),
         testing::GetStateNow(store_, std::move(get_state)).status(),
-        store_.Stat({.keys = {"w"}}, {}).status(),
-        store_.Delete({.keys = {"w"}}, {}).status(),
+        store_.Stat(testing::StatOf({"w"}), {}).status(),
+        store_.Delete(testing::DeleteOf({"w"}), {}).status(),
     };
   }
 
@@ -96,7 +97,7 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
     return absl::OkStatus();
   });
   backend_.WaitUntilHeld();
-  ASSERT_OK(store_.Delete({.keys = {"w"}}));
+  ASSERT_OK(store_.Delete(testing::DeleteOf({"w"})));
   NamespaceSnapshot name_space = {
       .name = "default", .max_version = 1000, .restored_versions = 1000};
   name_space.config = store_.DescribeNamespace({})->config;

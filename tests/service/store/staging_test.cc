@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
@@ -92,9 +93,7 @@ class StagingTest : public testing::ScriptedStoreTest {
     return value;
   }
   void Delete(const std::string& key) {
-    DeleteRequest request;
-    request.keys = {key};
-    EXPECT_OK(store_.Delete(request));
+    EXPECT_OK(store_.Delete(testing::DeleteOf({key})));
   }
   void CreateSyncNamespace(uint32_t num_workers) {
     CreateNamespaceRequest request;

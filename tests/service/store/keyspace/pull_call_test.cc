@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/testing/key_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -21,10 +22,9 @@ class PullCallTest : public testing::GpuStoreTest {
   using GpuStoreTest::GpuStoreTest;
 
   std::vector<uint64_t> Digests(const std::vector<std::string>& keys) {
-    const StatReply reply =
-        store_->Stat({.keys = keys, .compute_digests = true}).value();
+    const StatReply reply = store_->Stat(testing::DigestsOf(keys)).value();
     std::vector<uint64_t> digests;
-    for (const KeyStatus& key : reply.keys) digests.push_back(*key.digest);
+    for (const KeyStatus& key : reply.keys()) digests.push_back(key.digest());
     return digests;
   }
   uint64_t DigestOf(const std::string& key) { return Digests({key})[0]; }
@@ -99,9 +99,7 @@ TEST_F(PullCallTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
 
   ExpectRefusedFromTheHost(
-      [&] {
-        return store_->Stat({.keys = {"w"}, .compute_digests = true}).status();
-      },
+      [&] { return store_->Stat(testing::DigestsOf({"w"})).status(); },
       absl::StatusCode::kResourceExhausted);
 }
 

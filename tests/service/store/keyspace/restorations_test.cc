@@ -13,6 +13,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
@@ -60,8 +61,7 @@ class RestoredStatesTest : public SnapshotsTest {
  private:
   void AwaitFirst() {
     adopting_backend_.WhenAllocating([this] {
-      const bool is_there =
-          adopting_.Stat({.name_space = "n", .keys = {first_}}).ok();
+      const bool is_there = adopting_.Stat(testing::StatOf({first_}, "n")).ok();
       is_there ? meanwhile_(first_) : AwaitFirst();
     });
   }

@@ -16,6 +16,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -181,7 +182,7 @@ TEST_F(SnapshotsTest, KeysThatGoWhileItIsTakenGiveTheirMemoryBack) {
       again.on_existing = OnExisting::kReplace;
       again.entries.push_back({"replaced", OnesOf(kMany)});
       EXPECT_OK(InitNow(store_, std::move(again)));
-      EXPECT_OK(store_.Delete({.name_space = "n", .keys = {"short-lived"}}));
+      EXPECT_OK(store_.Delete(testing::DeleteOf({"short-lived"}, "n")));
       used.push_back(store_.used_bytes());
     }
     return absl::OkStatus();
@@ -210,7 +211,7 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
     if (++num_added % 100 != 0) return;
     Init("n", "a", kMany);
     Init("n", "z", kMany);
-    EXPECT_OK(store_.Delete({.name_space = "n", .keys = {"a", "z"}}));
+    EXPECT_OK(store_.Delete(testing::DeleteOf({"a", "z"}, "n")));
   };
 
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
