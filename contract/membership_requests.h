@@ -12,19 +12,6 @@
 
 namespace tensorkv {
 
-struct WorkerStatus {
-  std::string name;
-  Worker worker;
-  // True while the worker's lease runs.
-  bool live = false;
-  // The last step that the worker has contributed to; 0: none.
-  Step step = 0;
-  absl::Duration lease_remaining;
-  // True if the worker has left by a Leave. One that is neither live nor has
-  // left was lost.
-  bool left = false;
-};
-
 struct JoinRequest {
   std::string name_space;
   std::string worker_name;

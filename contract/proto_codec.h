@@ -93,11 +93,18 @@ void ToProto(const Multipliers& multipliers, v1::Multipliers* proto);
 RuleSpec FromProto(const v1::Rule& proto);
 void ToProto(const RuleSpec& rule, v1::Rule* proto);
 
-absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
-void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
+Mode FromProto(v1::Mode proto);
 
-absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);
-void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
+// Choices that only newer servers know become kUnknown.
+absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto);
+void ToProto(const NamespaceConfig& config, v1::NamespaceConfig* proto);
+// Returns the configuration that a request has. Errors: also InvalidArgument
+// for a choice that is unknown here.
+absl::StatusOr<NamespaceConfig> KnownConfig(const v1::NamespaceConfig& proto);
+
+// Errors: InvalidArgument for a number that is unknown here.
+absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
+v1::OnExisting EncodeOnExisting(OnExisting on_existing);
 
 CheckpointStatus FromProto(const v1::CheckpointStatus& proto);
 void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
@@ -115,11 +122,23 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
 TENSORKV_PLAIN_METHODS(TENSORKV_CODEC)
 #undef TENSORKV_CODEC
 
+// Checks what must be right in a reply that is its own value. Errors:
+// InvalidArgument (a worker without a rank; durations that are none).
+template <typename Message>
+absl::Status CheckMessage(const Message&) {
+  return absl::OkStatus();
+}
+absl::Status CheckMessage(const v1::DescribeNamespaceResponse& reply);
+absl::Status CheckMessage(const v1::ListNamespacesResponse& reply);
+absl::Status CheckMessage(const v1::UpdateNamespaceResponse& reply);
+
 // FromProto and ToProto for code that works for every method: with the type of
 // the result named. The messages of calls without tensors are their own values.
 template <typename Value, typename Message>
 absl::StatusOr<Value> ValueOf(Message&& proto) {
   if constexpr (std::is_same_v<Value, std::remove_cvref_t<Message>>) {
+    absl::Status status = CheckMessage(proto);
+    if (!status.ok()) return status;
     return std::forward<Message>(proto);
   } else if constexpr (std::is_empty_v<Value>) {
     return Value();

@@ -18,6 +18,7 @@
 #include "base/error_from.h"
 #include "base/ref_counted.h"
 #include "contract/encoding.h"
+#include "contract/proto_codec.h"
 #include "contract/requests.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/repeated_field.h"
@@ -32,10 +33,6 @@ absl::StatusOr<Shape> DecodeShape(
     const google::protobuf::RepeatedField<int64_t>& proto);
 void EncodeShape(const Shape& shape,
                  google::protobuf::RepeatedField<int64_t>* proto);
-
-// Errors: InvalidArgument for an unknown number.
-absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
-v1::OnExisting EncodeOnExisting(OnExisting on_existing);
 
 // Translate the tensors of a message with their elements, or without, as
 // manifests have them.

@@ -134,25 +134,4 @@ void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto) {
   EncodeCallId(request.call_id, proto);
 }
 
-absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {
-  WorkerStatus status;
-  status.name = proto.name();
-  ASSIGN_OR_RETURN(status.worker, DecodeRequiredWorker(proto));
-  status.live = proto.live();
-  status.step = proto.step();
-  ASSIGN_OR_RETURN(status.lease_remaining,
-                   DecodeDuration("lease_remaining", proto.lease_remaining()));
-  status.left = proto.left();
-  return status;
-}
-
-void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto) {
-  proto->set_name(status.name);
-  EncodeWorker(status.worker, proto->mutable_worker());
-  proto->set_live(status.live);
-  proto->set_step(status.step);
-  EncodeDuration(status.lease_remaining, proto->mutable_lease_remaining());
-  proto->set_left(status.left);
-}
-
 }  // namespace tensorkv
