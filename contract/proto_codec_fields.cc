@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {

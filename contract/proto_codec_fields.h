@@ -18,7 +18,6 @@
 #include "base/error_from.h"
 #include "base/ref_counted.h"
 #include "contract/encoding.h"
-#include "contract/proto_codec.h"
 #include "contract/requests.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/repeated_field.h"

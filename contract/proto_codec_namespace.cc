@@ -1,7 +1,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/error_from.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/proto_codec_fields.h"
@@ -172,37 +171,6 @@ void EncodeGuard(const GradientGuard& guard, v1::NamespaceConfig* proto) {
   out->set_max_call_norm(guard.max_call_norm);
 }
 
-absl::Status CheckDurations(const v1::NamespaceConfig& config) {
-  return DecodeDuration("quorum_grace", config.quorum_grace()).status();
-}
-
-// Checks every message of a list; errors name the entry.
-template <typename Messages, typename Check>
-absl::Status CheckAll(const Messages& messages, Check check) {
-  for (int i = 0; i < messages.size(); ++i) {
-    const absl::Status status = check(messages[i]);
-    if (!status.ok()) return ErrorFrom(absl::StrCat("entry ", i), status);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckWorker(const v1::WorkerStatus& worker) {
-  if (!worker.has_worker()) {
-    return absl::InvalidArgumentError("worker: missing");
-  }
-  RETURN_IF_ERROR(DecodeWorker(worker.worker()).status());
-  return DecodeDuration("lease_remaining", worker.lease_remaining()).status();
-}
-
-absl::Status CheckStatus(const v1::NamespaceStatus& status) {
-  RETURN_IF_ERROR(CheckDurations(status.config()));
-  RETURN_IF_ERROR(CheckAll(status.workers(), CheckWorker));
-  for (const v1::WaitStatus& wait : status.waits()) {
-    RETURN_IF_ERROR(DecodeDuration("waited", wait.waited()).status());
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Mode FromProto(v1::Mode proto) {
@@ -262,18 +230,6 @@ absl::StatusOr<NamespaceConfig> KnownConfig(const v1::NamespaceConfig& proto) {
   ASSIGN_OR_RETURN(NamespaceConfig config, FromProto(proto));
   RETURN_IF_ERROR(CheckIsKnown(config, proto));
   return config;
-}
-
-absl::Status CheckMessage(const v1::DescribeNamespaceResponse& reply) {
-  return CheckStatus(reply.status());
-}
-
-absl::Status CheckMessage(const v1::ListNamespacesResponse& reply) {
-  return CheckAll(reply.namespaces(), CheckStatus);
-}
-
-absl::Status CheckMessage(const v1::UpdateNamespaceResponse& reply) {
-  return CheckDurations(reply.config());
 }
 
 }  // namespace tensorkv

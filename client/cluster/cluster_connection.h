@@ -20,6 +20,7 @@
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
 #include "client/connection.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 
@@ -67,14 +68,17 @@ class ClusterConnection final : public Connection {
       absl::Span<const std::string> servers, const Request& request,
       const CallLimit& limit) {
     std::vector<Request> requests(servers.size(), request);
-    if constexpr (requires { request.namespace_uid; }) {
+    if constexpr (kHasNamespace<Request>) {
+      const std::string& name_space = NamespaceIn(request);
       for (size_t i = 0; i < servers.size(); ++i) {
-        ASSIGN_OR_RETURN(requests[i].namespace_uid,
-                         UidAt(servers[i], request.name_space,
-                               request.namespace_uid, limit));
-        if constexpr (requires { request.worker.epoch; }) {
-          requests[i].worker = WorkerAt(servers[i], servers.front(),
-                                        request.name_space, request.worker);
+        ASSIGN_OR_RETURN(
+            const uint64_t uid,
+            UidAt(servers[i], name_space, NamespaceUidIn(request), limit));
+        SetNamespaceUid(uid, requests[i]);
+        if constexpr (requires { request.worker().epoch(); }) {
+          SetWorker(WorkerAt(servers[i], servers.front(), name_space,
+                             WorkerOf(request.worker())),
+                    requests[i].mutable_worker());
         }
       }
     }
@@ -191,8 +195,8 @@ class ClusterConnection final : public Connection {
   // These are about namespaces and rules.
   absl::StatusOr<CreateNamespaceReply> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<NamespaceStatus> Route(const DescribeNamespaceRequest& request,
-                                        const CallLimit& limit);
+  absl::StatusOr<DescribeNamespaceReply> Route(
+      const DescribeNamespaceRequest& request, const CallLimit& limit);
   absl::StatusOr<ListNamespacesReply> Route(
       const ListNamespacesRequest& request, const CallLimit& limit);
 

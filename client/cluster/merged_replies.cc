@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -39,10 +41,25 @@ int KindOf(const absl::Status& status) {
 }
 
 const std::string& NameIn(const KeyStatus& key) { return key.key; }
-const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
+const std::string& NameIn(const NamespaceStatus& status) {
+  return status.name();
+}
 
 const std::string& NameIn(const CheckpointStatus& status) {
   return status.name;
+}
+
+auto& ItemsIn(ListReply& page) { return page.keys; }
+auto& ItemsIn(ListNamespacesReply& page) { return *page.mutable_namespaces(); }
+auto& ItemsIn(ListCheckpointsReply& page) { return page.checkpoints; }
+
+template <typename Reply>
+const std::string& TokenIn(const Reply& page) {
+  if constexpr (requires { page.next_page_token(); }) {
+    return page.next_page_token();
+  } else {
+    return page.next_page_token;
+  }
 }
 
 // Returns where the first of the pages ends that another follows; empty if none
@@ -51,20 +68,20 @@ template <typename Reply>
 std::string EndOf(const std::vector<Reply>& pages) {
   std::string end;
   for (const Reply& page : pages) {
-    if (page.next_page_token.empty()) continue;
-    if (end.empty() || page.next_page_token < end) end = page.next_page_token;
+    const std::string& token = TokenIn(page);
+    if (token.empty()) continue;
+    if (end.empty() || token < end) end = token;
   }
   return end;
 }
 
 // Returns the items of all pages up to `end`, which is EndOf them.
-template <typename Item, typename Reply>
-std::vector<Item> Merge(std::vector<Reply>& pages,
-                        std::vector<Item> Reply::*items,
-                        const std::string& end) {
+template <typename Reply>
+auto Merge(std::vector<Reply>& pages, const std::string& end) {
+  using Item = std::decay_t<decltype(*ItemsIn(pages.front()).begin())>;
   std::vector<Item> merged;
   for (Reply& page : pages) {
-    for (Item& item : page.*items) {
+    for (Item& item : ItemsIn(page)) {
       if (end.empty() || NameIn(item) <= end) merged.push_back(std::move(item));
     }
   }
@@ -102,7 +119,7 @@ Step NextStepOf(Mode mode, Step a, Step b) {
 
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
   std::string end = EndOf(pages);
-  ListReply reply = {.keys = Merge(pages, &ListReply::keys, end)};
+  ListReply reply = {.keys = Merge(pages, end)};
   const auto repeated = std::ranges::unique(reply.keys, {}, &KeyStatus::key);
   reply.keys.erase(repeated.begin(), repeated.end());
   reply.next_page_token = EndPage(page_size, std::move(end), reply.keys);
@@ -112,17 +129,18 @@ ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size) {
   std::string end = EndOf(pages);
-  ListNamespacesReply reply;
-  for (NamespaceStatus& status :
-       Merge(pages, &ListNamespacesReply::namespaces, end)) {
-    if (!reply.namespaces.empty() &&
-        reply.namespaces.back().name == status.name) {
-      Add(status, reply.namespaces.back());
+  std::vector<NamespaceStatus> namespaces;
+  for (NamespaceStatus& status : Merge(pages, end)) {
+    if (!namespaces.empty() && namespaces.back().name() == status.name()) {
+      Add(status, namespaces.back());
     } else {
-      reply.namespaces.push_back(std::move(status));
+      namespaces.push_back(std::move(status));
     }
   }
-  reply.next_page_token = EndPage(page_size, std::move(end), reply.namespaces);
+  ListNamespacesReply reply;
+  reply.set_next_page_token(EndPage(page_size, std::move(end), namespaces));
+  reply.mutable_namespaces()->Add(std::make_move_iterator(namespaces.begin()),
+                                  std::make_move_iterator(namespaces.end()));
   return reply;
 }
 
@@ -132,8 +150,7 @@ ListCheckpointsReply CommonCheckpoints(std::vector<ListCheckpointsReply> pages,
   const size_t num_servers = pages.size();
   ListCheckpointsReply reply;
   size_t num_found = 0;
-  for (CheckpointStatus& status :
-       Merge(pages, &ListCheckpointsReply::checkpoints, end)) {
+  for (CheckpointStatus& status : Merge(pages, end)) {
     std::vector<CheckpointStatus>& common = reply.checkpoints;
     if (!common.empty() && common.back().name == status.name) {
       Add(status, common.back());

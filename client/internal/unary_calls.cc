@@ -9,6 +9,7 @@
 #include "client/internal/message_bytes.h"
 #include "client/internal/pull_reply_decoder.h"
 #include "client/internal/push_reply_decoder.h"
+#include "client/internal/reply_checks.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
 #include "contract/messages_of.h"
@@ -79,6 +80,8 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
   typename MessagesOf<Request>::Response response;
   RETURN_IF_ERROR(Parse(bytes, &response));
+  const absl::Status checked = CheckFields(response);
+  if (!checked.ok()) return MalformedReply(checked);
   return CheckReply(ValueOf<ReplyTo<Request>>(std::move(response)));
 }
 

@@ -1,0 +1,26 @@
+// Checks what a reply alone can show to be wrong, of replies that are messages
+// of the generated code.
+//
+// Pure functions, thread-safe. Errors: InvalidArgument, naming the field;
+// MalformedReply makes the caller's error of it.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_REPLY_CHECKS_H_
+#define TENSORKV_CLIENT_INTERNAL_REPLY_CHECKS_H_
+
+#include "absl/status/status.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+absl::Status CheckFields(const DescribeNamespaceReply& reply);
+absl::Status CheckFields(const ListNamespacesReply& reply);
+absl::Status CheckFields(const UpdateNamespaceReply& reply);
+// Other replies have no field that could be wrong.
+template <typename Reply>
+absl::Status CheckFields(const Reply&) {
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_REPLY_CHECKS_H_
