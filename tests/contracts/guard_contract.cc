@@ -41,7 +41,7 @@ NamespaceConfig GuardedSync(const GradientGuard& guard) {
 }
 
 std::vector<GuardCounts> CountsOf(const Caller& caller) {
-  return caller.Describe()->guard_counts;
+  return caller.Describe()->guard_counts();
 }
 
 double Norm(const std::vector<double>& elements) {

@@ -26,10 +26,10 @@ TEST_P(NamespaceContractTest, DefaultExistsFromTheStart) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
                        store_.In("default").Describe());
 
-  EXPECT_EQ(status.name, "default");
-  EXPECT_EQ(status.config.mode, Mode::kAsync);
-  EXPECT_EQ(status.config.rule.name, "assign");
-  EXPECT_EQ(status.num_keys, 0);
+  EXPECT_EQ(status.name(), "default");
+  EXPECT_EQ(status.config().mode(), Mode::kAsync);
+  EXPECT_EQ(status.config().rule().name(), "assign");
+  EXPECT_EQ(status.num_keys(), 0);
 }
 
 TEST_P(NamespaceContractTest, EmptyNameMeansDefault) {
@@ -38,7 +38,7 @@ TEST_P(NamespaceContractTest, EmptyNameMeansDefault) {
   EXPECT_THAT(store_.In("default").Pull("w"),
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.In("").Describe());
-  EXPECT_EQ(status.name, "default");
+  EXPECT_EQ(status.name(), "default");
 }
 
 TEST_P(NamespaceContractTest, SameKeyHoldsDifferentValues) {
@@ -78,13 +78,13 @@ TEST_P(NamespaceContractTest, DescribeShowsTheConfiguration) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, caller.Describe());
 
-  EXPECT_EQ(status.name, "a");
-  EXPECT_EQ(status.config.mode, Mode::kSync);
-  EXPECT_EQ(status.config.num_workers, 3);
-  EXPECT_EQ(status.config.rule.name, "sgd");
-  EXPECT_EQ(status.config.rule.hyperparameters.at("momentum"), 0.5);
-  EXPECT_EQ(status.config.budget_bytes, 1 << 20);
-  EXPECT_EQ(status.config.max_open_rounds, 2);
+  EXPECT_EQ(status.name(), "a");
+  EXPECT_EQ(status.config().mode(), Mode::kSync);
+  EXPECT_EQ(status.config().num_workers(), 3);
+  EXPECT_EQ(status.config().rule().name(), "sgd");
+  EXPECT_EQ(status.config().rule().hyperparameters().at("momentum"), 0.5);
+  EXPECT_EQ(status.config().budget_bytes(), 1 << 20);
+  EXPECT_EQ(status.config().max_open_rounds(), 2);
 }
 
 TEST_P(NamespaceContractTest, DescribeCountsKeysAndBytes) {
@@ -94,11 +94,11 @@ TEST_P(NamespaceContractTest, DescribeCountsKeysAndBytes) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
 
-  EXPECT_EQ(status.num_keys, 2);
-  EXPECT_EQ(status.memory.values, 600);
-  EXPECT_GE(status.memory.state, 400);
-  EXPECT_EQ(status.memory.contributions, 0);
-  EXPECT_EQ(status.updates_applied, 1);
+  EXPECT_EQ(status.num_keys(), 2);
+  EXPECT_EQ(status.memory().values(), 600);
+  EXPECT_GE(status.memory().state(), 400);
+  EXPECT_EQ(status.memory().contributions(), 0);
+  EXPECT_EQ(status.updates_applied(), 1);
 }
 
 TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
@@ -110,7 +110,7 @@ TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
   const std::vector<NamespaceStatus>& namespaces = reply.namespaces;
 
   std::vector<std::string> names;
-  for (const NamespaceStatus& status : namespaces) names.push_back(status.name);
+  for (const NamespaceStatus& status : namespaces) names.push_back(status.name());
   EXPECT_THAT(names, ElementsAre("a", "default", "z"));
   EXPECT_EQ(namespaces[0].config.num_workers, 2);
 }
@@ -141,7 +141,7 @@ TEST_P(NamespaceContractTest, KeepCreatesWhatIsMissing) {
 
   ASSERT_OK(caller.Create(Sync(2), OnExisting::kKeep));
 
-  EXPECT_EQ(caller.Describe()->config.num_workers, 2);
+  EXPECT_EQ(caller.Describe()->config().num_workers(), 2);
 }
 
 TEST_P(NamespaceContractTest, KeepOfAnotherConfigurationIsFailedPrecondition) {
@@ -155,7 +155,7 @@ TEST_P(NamespaceContractTest, KeepOfAnotherConfigurationIsFailedPrecondition) {
                                  "configuration: num_workers: expected 2, got "
                                  "3; max_workers: expected 2, got 3")));
   EXPECT_EQ(ErrorInfoOf(status)->metadata["fields"], "num_workers,max_workers");
-  EXPECT_EQ(caller.Describe()->config.num_workers, 2);
+  EXPECT_EQ(caller.Describe()->config().num_workers(), 2);
 }
 
 TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
@@ -177,7 +177,7 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
       connection().Call(CreateNamespaceRequest{.name_space = "n"}, {}));
   const Caller n = store_.In("n");
   const uint64_t uid = former.uid;
-  EXPECT_EQ(n.Describe()->uid, uid);
+  EXPECT_EQ(n.Describe()->uid(), uid);
   EXPECT_EQ(connection()
                 .Call(CreateNamespaceRequest{.name_space = "n",
                                              .on_existing = OnExisting::kKeep},
@@ -196,7 +196,7 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   ASSERT_OK(n.Drop());
   ASSERT_OK(n.Create({}));
 
-  EXPECT_NE(n.Describe()->uid, uid);
+  EXPECT_NE(n.Describe()->uid(), uid);
   EXPECT_OK(call(init, 0));
   const auto expect_refused = [&]<typename Request>(const Request& request) {
     EXPECT_EQ(ReasonOf(call(request, uid)), Reason::kNamespaceReplaced)
@@ -234,7 +234,7 @@ TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
               {})
         .status();
   };
-  const uint64_t former = n.Describe()->uid;
+  const uint64_t former = n.Describe()->uid();
   EXPECT_OK(remove(former));
   EXPECT_THAT(n.Describe(), StatusIs(StatusCode::kNotFound));
   ASSERT_OK(n.Create({}));
@@ -243,7 +243,7 @@ TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
   EXPECT_EQ(ReasonOf(remove(former)), Reason::kNamespaceReplaced);
 
   EXPECT_OK(n.Pull("w"));
-  EXPECT_OK(remove(n.Describe()->uid));
+  EXPECT_OK(remove(n.Describe()->uid()));
   EXPECT_THAT(n.Pull("w"), StatusIs(StatusCode::kNotFound));
 }
 
@@ -330,10 +330,10 @@ TEST_P(NamespaceContractTest, CountsRoundsOfSyncNamespaces) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
 
-  EXPECT_EQ(status.rounds_closed, 2);
-  EXPECT_EQ(status.rounds_open, 0);
-  EXPECT_EQ(status.rounds_failed, 0);
-  EXPECT_EQ(status.updates_applied, 2);
+  EXPECT_EQ(status.rounds_closed(), 2);
+  EXPECT_EQ(status.rounds_open(), 0);
+  EXPECT_EQ(status.rounds_failed(), 0);
+  EXPECT_EQ(status.updates_applied(), 2);
 }
 
 }  // namespace

@@ -215,7 +215,7 @@ TEST_P(OnceContractTest, RepeatedSetRuleDoesNotUndoTheNextOne) {
 
   EXPECT_OK(calls.SetRule(1, "sgd"));
 
-  EXPECT_EQ(store_.Describe()->config.rule.name, "accumulate");
+  EXPECT_EQ(store_.Describe()->config().rule().name(), "accumulate");
 }
 
 TEST_P(OnceContractTest, RepeatedSetHyperparametersAnswersAsAtFirst) {

@@ -118,8 +118,8 @@ TEST_P(RoundSumContractTest, RoundsHaveTheAggregationOfTheirNamespace) {
     EXPECT_THAT(sync.As(0).Pull("w"),
                 IsOkAndHolds(HasTensor(IsFilledWith(expected))))
         << number;
-    EXPECT_EQ(sync.Describe()->config.aggregation, config.aggregation);
-    EXPECT_EQ(sync.Describe()->config.trim_fraction, config.trim_fraction);
+    EXPECT_EQ(sync.Describe()->config().aggregation(), config.aggregation);
+    EXPECT_EQ(sync.Describe()->config().trim_fraction(), config.trim_fraction);
   }
 }
 

@@ -369,21 +369,21 @@ void WorldState::CheckBudgets(Server& server, bool is_empty) {
     const absl::StatusOr<NamespaceStatus> status =
         server.store().DescribeNamespace({each.name}, {});
     if (!status.ok()) continue;
-    const MemoryUse& memory = status->memory;
+    const MemoryUse& memory = status->memory();
     const uint64_t most_rounds =
         kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
     const uint64_t most =
-        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status->rounds_open);
+        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status->rounds_open());
     MutexLock lock(&mutex_);
     const std::optional<uint64_t> open =
         MostOpenRounds(spaces_[&each - plan_.spaces.data()]);
-    if (open && status->rounds_open > *open) {
+    if (open && status->rounds_open() > *open) {
       Find(absl::StrCat("rounds stay open that have all they wait for: ",
-                        status->rounds_open, ", expected at most ", *open));
+                        status->rounds_open(), ", expected at most ", *open));
     }
-    if (status->rounds_open > most_rounds) {
+    if (status->rounds_open() > most_rounds) {
       Find(absl::StrCat(
-          "more rounds are open than may be: ", status->rounds_open, " of ",
+          "more rounds are open than may be: ", status->rounds_open(), " of ",
           kNumKeys, " keys, expected at most ", most_rounds));
     }
     if (memory.values > most || memory.state > most ||
@@ -391,11 +391,11 @@ void WorldState::CheckBudgets(Server& server, bool is_empty) {
       Find(absl::StrCat("memory is not given back: ", each.name, " has ",
                         memory.values, " bytes of values, ", memory.state,
                         " of states, ", memory.contributions,
-                        " of contributions, and ", status->rounds_open,
+                        " of contributions, and ", status->rounds_open(),
                         " rounds are open; expected at most ", most));
     }
-    if (is_empty && status->calls_waiting > 0) {
-      Find(absl::StrCat(each.name, " has ", status->calls_waiting,
+    if (is_empty && status->calls_waiting() > 0) {
+      Find(absl::StrCat(each.name, " has ", status->calls_waiting(),
                         " calls that wait, and nobody has made them"));
     }
   }

@@ -74,14 +74,14 @@ TEST(MessageTextTest, HasALineForEachField) {
 
 TEST(MessageTextTest, MessagesWithinHaveTheirPathOrALineEach) {
   NamespaceStatus status;
-  status.name = "n";
-  status.config.mode = Mode::kSync;
-  status.config.gradient_guard = {.max_norm = 1.5};
-  status.rules = {{"*.bias", {.name = "sgd"}}, {"", {.name = "assign"}}};
-  status.memory.values = 1536;
-  status.device_memory = {{"cuda:0", {.state = 2}}};
-  status.waits = {{WaitReason::kRound, 2, 3, absl::Milliseconds(1500)}};
-  status.guard_counts = {{.not_finite = 1}, {.rank = 3, .too_large = 2}};
+  status.name() = "n";
+  status.config().mode() = Mode::kSync;
+  status.config().gradient_guard() = {.max_norm = 1.5};
+  status.rules() = {{"*.bias", {.name = "sgd"}}, {"", {.name = "assign"}}};
+  status.memory().values() = 1536;
+  status.device_memory() = {{"cuda:0", {.state = 2}}};
+  status.waits() = {{WaitReason::kRound, 2, 3, absl::Milliseconds(1500)}};
+  status.guard_counts() = {{.not_finite = 1}, {.rank = 3, .too_large = 2}};
 
   EXPECT_THAT(
       MessageText(MessageOf<v1::NamespaceStatus>(status)),
@@ -97,7 +97,7 @@ TEST(MessageTextTest, MessagesWithinHaveTheirPathOrALineEach) {
                       "waited=1.5s\n"),
             HasSubstr(" not_finite=1 too_large=0\n"),
             HasSubstr(" rank=3 not_finite=0 too_large=2\n")));
-  status.config.gradient_guard = {};
+  status.config().gradient_guard() = {};
   EXPECT_THAT(MessageText(MessageOf<v1::NamespaceStatus>(status)),
               Not(HasSubstr("gradient_guard")));
 }

@@ -141,7 +141,7 @@ TEST(ClusterConnectionTest, NamespaceIsOneByItsUid) {
   const Caller store(*connection, "train");
   ASSERT_THAT(store.Create({}), IsOk());
   InitRequest request = {.name_space = "train",
-                         .namespace_uid = store.Describe()->uid};
+                         .namespace_uid = store.Describe()->uid()};
   for (size_t i = 0; i < 3; ++i) {
     request.entries.push_back(
         {.key = cluster.KeyOf(i, "train"), .tensor = Full({1}, 1)});
@@ -166,7 +166,7 @@ TEST(ClusterConnectionTest, ListHasTheUidsOfTheHomes) {
   ASSERT_THAT(list, IsOk());
   EXPECT_EQ(list->namespaces.size(), 13);
   for (const NamespaceStatus& status : list->namespaces) {
-    EXPECT_EQ(status.uid, Caller(*connection, status.name).Describe()->uid);
+    EXPECT_EQ(status.uid(), Caller(*connection, status.name()).Describe()->uid());
   }
 }
 
@@ -220,7 +220,7 @@ void LoseAt(const TestCluster& cluster, size_t server,
   const Caller store(*there, name_space);
   const absl::StatusOr<NamespaceStatus> status = store.Describe();
   ASSERT_THAT(status, IsOk());
-  ASSERT_THAT(store.As(status->workers.at(0).worker).Leave(), IsOk());
+  ASSERT_THAT(store.As(status->workers().at(0).worker()).Leave(), IsOk());
 }
 
 TEST(ClusterConnectionTest, WorkerThatOneServerHasLostIsLost) {
@@ -289,9 +289,9 @@ TEST(ClusterConnectionTest, WorkerHasItsRankOnEveryServer) {
 
   const absl::StatusOr<NamespaceStatus> status =
       Caller(*there, "train").Describe();
-  ASSERT_EQ(status->workers.size(), 2);
-  EXPECT_EQ(status->workers[0].name, "a");
-  EXPECT_EQ(status->workers[1].name, "b");
+  ASSERT_EQ(status->workers().size(), 2);
+  EXPECT_EQ(status->workers()[0].name(), "a");
+  EXPECT_EQ(status->workers()[1].name(), "b");
 }
 
 TEST(ClusterConnectionTest, WorkerClientJoinsAgainEverywhere) {

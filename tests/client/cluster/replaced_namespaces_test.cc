@@ -233,7 +233,7 @@ TEST_P(ChangedKindTest, ReadsFindWhatIsThere) {
     EXPECT_THAT(Ours().Pull(name), IsOkAndHolds(HasTensor(IsFilledWith(1))));
     EXPECT_OK(Ours().Stat(name));
   }
-  EXPECT_EQ(Ours().Describe()->config.mirrored,
+  EXPECT_EQ(Ours().Describe()->config().mirrored(),
             GetParam().to == Kind::kMirrored);
 }
 
@@ -274,7 +274,7 @@ TEST_F(ReplacedNamespacesTest, NamespaceThatHasGoneIsNotFound) {
 // A uid says which namespace is meant: no other one is taken for it.
 TEST_F(ReplacedNamespacesTest, CallForTheFormerNamespaceIsRefused) {
   Replace(Kind::kPlain);
-  const uint64_t uid = Ours().Describe()->uid;
+  const uint64_t uid = Ours().Describe()->uid();
   Replace(Kind::kMirrored);
 
   const InitRequest init = {.name_space = "n",

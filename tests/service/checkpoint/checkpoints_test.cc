@@ -21,6 +21,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/odd_names.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -175,20 +176,20 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
       {.name_space = "n", .key_pattern = "*.b", .multipliers = {2, 0}}));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
-  const NamespaceStatus was = *before.store().DescribeNamespace({"n"});
+  const NamespaceStatus was = testing::Described(before.store(), "n");
   const KeyStatus key_was = before.Stat("n", "a.b");
   ASSERT_OK(before.checkpoints().Save());
 
   SavedStore& after = Restart();
   ASSERT_OK(after.checkpoints().RestoreLast());
 
-  const NamespaceStatus is = *after.store().DescribeNamespace({"n"});
-  EXPECT_EQ(is.uid, was.uid);
-  EXPECT_TRUE(is.config == was.config);
-  EXPECT_EQ(is.config.budget_bytes, 2u << 20);
-  EXPECT_EQ(is.config.gradient_guard.max_norm, 9);
-  EXPECT_GT(is.revision, was.revision);
-  EXPECT_EQ(is.rules.size(), was.rules.size());
+  const NamespaceStatus is = testing::Described(after.store(), "n");
+  EXPECT_EQ(is.uid(), was.uid());
+  EXPECT_TRUE(is.config() == was.config());
+  EXPECT_EQ(is.config().budget_bytes(), 2u << 20);
+  EXPECT_EQ(is.config().gradient_guard().max_norm(), 9);
+  EXPECT_GT(is.revision(), was.revision());
+  EXPECT_EQ(is.rules().size(), was.rules().size());
   const KeyStatus key_is = after.Stat("n", "a.b");
   EXPECT_EQ(key_is.rule, key_was.rule);
   EXPECT_EQ(key_is.multipliers, key_was.multipliers);

@@ -13,6 +13,7 @@
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -298,7 +299,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
   // Makes those that are not there.
   void MakeNamespaces() {
     for (const std::string name : {"a", "b"}) {
-      if (saved_->store().DescribeNamespace({name}).ok()) continue;
+      if (saved_->store().DescribeNamespace(testing::DescribeOf(name)).ok()) continue;
       NamespaceConfig config;
       config.rule = *ParseRuleSpec("sgd(learning_rate=0.1, momentum=0.9)");
       CreateNamespace(*saved_, name, config);

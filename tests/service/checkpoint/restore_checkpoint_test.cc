@@ -16,6 +16,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -67,7 +68,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
     return BytesOf(saved_->Pull(name, "k"));
   }
   uint64_t UidOf(const std::string& name) {
-    return saved_->store().DescribeNamespace({name})->uid;
+    return testing::Described(saved_->store(), name).uid();
   }
   std::set<std::string> Names() {
     std::set<std::string> names;
@@ -75,7 +76,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
         saved_->store()
             .ListNamespaces("", 100, [](absl::string_view) { return true; })
             .value();
-    for (const NamespaceStatus& each : listed) names.insert(each.name);
+    for (const NamespaceStatus& each : listed) names.insert(each.name());
     return names;
   }
   void DamageLastFile() {
@@ -107,7 +108,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   ASSERT_OK(Restore({"then", {"empty"}}));
 
   const NamespaceConfig config =
-      saved_->store().DescribeNamespace({"empty"})->config;
+      testing::Described(saved_->store(), "empty").config();
   EXPECT_EQ(config.aggregation, Aggregation::kTrimmedMean);
   EXPECT_EQ(config.trim_fraction, 0.25);
 }

@@ -17,6 +17,7 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_changes.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -70,7 +71,7 @@ TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   });
   EXPECT_EQ(ElementOf(*b_, "w"), expected);
   EXPECT_THAT(a_->Push(PushOne("w")).status(), HasReason(Reason::kWrongServer));
-  EXPECT_EQ(a_->store().DescribeNamespace({kNamespace})->num_keys, 0u);
+  EXPECT_EQ(testing::Described(a_->store(), kNamespace).num_keys(), 0u);
 }
 
 // Pushers that count what was acknowledged, and a reader that looks that

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/namespace_requests.h"
 
 namespace tensorkv {
 namespace {
@@ -195,7 +196,7 @@ TEST_F(GpuCopiesTest, AssignedTensorIsPublishedWhenItHasArrived) {
   gpu_.Release(StreamUse::kToDevice);
   EXPECT_OK(answer.Wait());
   EXPECT_EQ(
-      store_->DescribeNamespace({})->device_memory[0].memory.contributions, 0u);
+      testing::Described(*store_).device_memory()[0].memory().contributions(), 0u);
 }
 
 TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
@@ -377,7 +378,7 @@ TEST_F(GpuCopiesTest, AssignedTensorIsTransferredAndKept) {
   EXPECT_EQ(push.copies, 1);
   EXPECT_EQ(push.launches, 0);
   EXPECT_EQ(push.allocations, 1);
-  const MemoryUse use = store_->DescribeNamespace({})->device_memory[0].memory;
+  const MemoryUse use = testing::Described(*store_).device_memory()[0].memory();
   EXPECT_EQ(use.values, 4u << 20);
   EXPECT_EQ(use.contributions, 0u);
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0"}));

@@ -20,6 +20,7 @@
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -201,7 +202,7 @@ TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   inbox.Wait();
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(store_.DescribeNamespace({})->num_keys, 0u);
+  EXPECT_EQ(testing::Described(store_).num_keys(), 0u);
 }
 
 // Who has the answer may go before the task that gave it has ended.
@@ -334,7 +335,7 @@ TEST_F(MemoryTensorStoreTest, FailedRoundIsPushedAgainByEveryWorker) {
   EXPECT_THAT(Pull(SyncPull(0)), failed);
   EXPECT_THAT(Pull(SyncPull(0)), failed);
   EXPECT_THAT(Push(SyncPush(1, 2, 1)), failed);
-  EXPECT_EQ(store_.DescribeNamespace({"sync"})->rounds_failed, 1u);
+  EXPECT_EQ(testing::Described(store_, "sync").rounds_failed(), 1u);
 
   ASSERT_OK(Push(SyncPush(0, 1, 5)));
   ASSERT_OK(Push(SyncPush(1, 1, 2)));
@@ -355,7 +356,7 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
   pusher.join();
   backend_.FailApply(absl::OkStatus());
 
-  EXPECT_EQ(store_.DescribeNamespace({"sync"})->rounds_failed, 2u);
+  EXPECT_EQ(testing::Described(store_, "sync").rounds_failed(), 2u);
   EXPECT_THAT(Push(SyncPush(0, 2, 10)), StatusIs(absl::StatusCode::kAborted));
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   ASSERT_OK(Push(SyncPush(0, 2, 10)));
@@ -364,7 +365,7 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
 }
 
 TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
-  const auto revision = [&] { return store_.DescribeNamespace({})->revision; };
+  const auto revision = [&] { return testing::Described(store_).revision(); };
   const uint64_t before = revision();
 
   ASSERT_OK(Init("a", 1));
@@ -443,7 +444,7 @@ TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
           return n == "010" || n == "199" || n == "299";
         });
     for (const NamespaceStatus& each : *listed) {
-      names.push_back(each.name);
+      names.push_back(each.name());
     }
     return names;
   };

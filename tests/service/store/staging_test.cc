@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -106,7 +107,7 @@ class StagingTest : public testing::ScriptedStoreTest {
     ASSERT_OK(Init(std::move(init)));
   }
   MemoryUse Memory(const std::string& name_space = "") {
-    return store_.DescribeNamespace({name_space})->memory;
+    return testing::Described(store_, name_space).memory();
   }
 };
 
@@ -114,7 +115,7 @@ TEST_F(StagingTest, CheckOfAnInitNeedsNoElementsAndChangesNothing) {
   EXPECT_OK(store_.CheckInit(InitOf(Unfilled())));
 
   EXPECT_EQ(store_.used_bytes(), 0u);
-  EXPECT_EQ(store_.DescribeNamespace({})->num_keys, 0u);
+  EXPECT_EQ(testing::Described(store_).num_keys(), 0u);
 }
 
 TEST_F(StagingTest, CheckOfAnInitFindsWhatTheInitWould) {
@@ -322,7 +323,7 @@ TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
 
   EXPECT_EQ(Last(Pull("w", "n")), 1e-6f);
   EXPECT_EQ(Pull("w", "n").version, 2u);
-  EXPECT_TRUE(store_.DescribeNamespace({"n"})->guard_counts.empty());
+  EXPECT_TRUE(testing::Described(store_, "n").guard_counts().empty());
 }
 
 TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {

@@ -16,6 +16,7 @@
 #include "service/store/round_exchange.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
@@ -118,7 +119,7 @@ class ExchangedRoundsTest : public ::testing::Test {
     return inbox.answer->status();
   }
   uint64_t ContributedBytes() {
-    return store_.DescribeNamespace({"n"})->memory.contributions;
+    return testing::Described(store_, "n").memory().contributions();
   }
 
   ScriptedBackend backend_;

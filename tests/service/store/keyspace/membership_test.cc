@@ -31,12 +31,12 @@ TEST_F(MembershipTest, EveryCallOfAWorkerRenewsItsLease) {
     ASSERT_OK(Push(a, step));
   }
 
-  EXPECT_EQ(Describe().lease_expirations, 0u);
+  EXPECT_EQ(Describe().lease_expirations(), 0u);
   alarms_.Advance(kLease);
-  EXPECT_EQ(Describe().lease_expirations, 1u);
+  EXPECT_EQ(Describe().lease_expirations(), 1u);
   EXPECT_THAT(Push(a, 10), StatusIs(StatusCode::kFailedPrecondition,
                                     HasSubstr("lost its lease")));
-  EXPECT_EQ(Describe().contributions_fenced, 1u);
+  EXPECT_EQ(Describe().contributions_fenced(), 1u);
 }
 
 TEST_F(MembershipTest, OneAlarmWatchesAllLeases) {
@@ -110,7 +110,7 @@ TEST_F(MembershipTest, LossOfManyIsOneLoss) {
             HasReason(
                 Reason::kRoundFailed,
                 {{"key", "w"}, {"step", "1"}, {"ranks", "1,2,3,4,5,6,7"}})));
-  EXPECT_EQ(Describe().rounds_failed, 1u);
+  EXPECT_EQ(Describe().rounds_failed(), 1u);
 }
 
 TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
@@ -141,7 +141,7 @@ TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   EXPECT_TRUE(Push(after.worker, 1, 77)->results[0].repeated);
   ASSERT_OK(Push(b, 1, 1));
   EXPECT_EQ(Value(), 11);
-  EXPECT_EQ(Describe().lease_expirations, 0u);
+  EXPECT_EQ(Describe().lease_expirations(), 0u);
 }
 
 TEST_F(MembershipTest, PullWaitsForWhatWasContributedBeforeIt) {

@@ -13,6 +13,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -119,12 +120,12 @@ TEST_F(RestorationsTest,
   Fill(*second, snapshot);
   ASSERT_OK(second->Commit());
   const Version before = NextVersion(store_);
-  const uint64_t revision = store_.DescribeNamespace({"n"})->revision;
+  const uint64_t revision = testing::Described(store_, "n").revision();
 
   ASSERT_OK(first->Commit());
 
   EXPECT_GT(NextVersion(store_), before);
-  EXPECT_GT(store_.DescribeNamespace({"n"})->revision, revision);
+  EXPECT_GT(testing::Described(store_, "n").revision(), revision);
 }
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
@@ -186,7 +187,7 @@ TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
     }
     restored.Own({.num_partitions = 1, .partitions = {0}});
 
-    EXPECT_EQ(restored.DescribeNamespace({"n"})->config.budget_bytes, 4096u);
+    EXPECT_EQ(testing::Described(restored, "n").config().budget_bytes(), 4096u);
     InitRequest more = {.name_space = "n"};
     more.entries.push_back({"more", OnesOf(4)});
     EXPECT_THAT(testing::InitNow(restored, std::move(more)).status(),

@@ -16,6 +16,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -84,7 +85,7 @@ TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
     EXPECT_THAT(store_.StartRestoration(OnExisting::kFail)->Begin(snapshot),
                 is_refused);
     snapshot.name = "default";
-    snapshot.config = store_.DescribeNamespace({})->config;
+    snapshot.config = testing::Described(store_).config();
     EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
   }
 }
@@ -164,7 +165,7 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   EXPECT_THAT(
       uids, ElementsAre(
                 Pair("a", _), Pair("default", _),
-                Pair("replaced", store_.DescribeNamespace({"replaced"})->uid)));
+                Pair("replaced", testing::Described(store_, "replaced").uid())));
 }
 
 // Of keys that are not in it, or not any more, it keeps nothing.

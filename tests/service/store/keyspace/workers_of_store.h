@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::namespace_members_test {
@@ -90,9 +91,9 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
     store_.Pull(std::move(request), {}, inbox.Callback());
     return First(*inbox.Wait());
   }
-  NamespaceStatus Describe() { return *store_.DescribeNamespace({"n"}); }
+  NamespaceStatus Describe() { return testing::Described(store_, "n"); }
   uint64_t NumWaiting(WaitReason reason) {
-    return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
+    return Describe().waits()[static_cast<size_t>(reason)].calls_waiting();
   }
 };
 
