@@ -23,8 +23,8 @@ NamespaceConfig Budgeted() { return {.budget_bytes = kBudgetBytes}; }
 
 // Of tensors alone.
 uint64_t TensorBytes(const Caller& caller) {
-  const MemoryUse memory = caller.Describe()->memory();
-  return memory.values + memory.state + memory.contributions;
+  const v1::MemoryUse memory = caller.Describe()->memory();
+  return memory.values() + memory.state() + memory.contributions();
 }
 
 // All that the budget bounds, of all memories together.
@@ -36,11 +36,13 @@ uint64_t UsedBytes(const Caller& caller) {
 bool IsWithin(uint64_t budget_bytes, const Caller& caller) {
   const NamespaceStatus status = *caller.Describe();
   uint64_t on_gpus = 0;
-  for (const DeviceMemoryUse& on : status.device_memory()) {
-    on_gpus += on.memory.values + on.memory.state + on.memory.contributions;
+  for (const v1::DeviceMemoryUse& on : status.device_memory()) {
+    const v1::MemoryUse& memory = on.memory();
+    on_gpus += memory.values() + memory.state() + memory.contributions();
   }
-  const uint64_t all = status.memory().values() + status.memory().state() +
-                       status.memory().contributions() + status.memory().metadata();
+  const v1::MemoryUse& memory = status.memory();
+  const uint64_t all = memory.values() + memory.state() +
+                       memory.contributions() + memory.metadata();
   return on_gpus <= budget_bytes && all <= on_gpus + budget_bytes;
 }
 

@@ -6,6 +6,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -27,7 +28,7 @@ TEST_P(NamespaceContractTest, DefaultExistsFromTheStart) {
                        store_.In("default").Describe());
 
   EXPECT_EQ(status.name(), "default");
-  EXPECT_EQ(status.config().mode(), Mode::kAsync);
+  EXPECT_EQ(status.config().mode(), v1::MODE_ASYNC);
   EXPECT_EQ(status.config().rule().name(), "assign");
   EXPECT_EQ(status.num_keys(), 0);
 }
@@ -79,7 +80,7 @@ TEST_P(NamespaceContractTest, DescribeShowsTheConfiguration) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, caller.Describe());
 
   EXPECT_EQ(status.name(), "a");
-  EXPECT_EQ(status.config().mode(), Mode::kSync);
+  EXPECT_EQ(status.config().mode(), v1::MODE_SYNC);
   EXPECT_EQ(status.config().num_workers(), 3);
   EXPECT_EQ(status.config().rule().name(), "sgd");
   EXPECT_EQ(status.config().rule().hyperparameters().at("momentum"), 0.5);
@@ -107,12 +108,13 @@ TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
 
   ASSERT_OK_AND_ASSIGN(const ListNamespacesReply reply,
                        connection().Call(ListNamespacesRequest()));
-  const std::vector<NamespaceStatus>& namespaces = reply.namespaces;
 
   std::vector<std::string> names;
-  for (const NamespaceStatus& status : namespaces) names.push_back(status.name());
+  for (const NamespaceStatus& status : reply.namespaces()) {
+    names.push_back(status.name());
+  }
   EXPECT_THAT(names, ElementsAre("a", "default", "z"));
-  EXPECT_EQ(namespaces[0].config.num_workers, 2);
+  EXPECT_EQ(reply.namespaces(0).config().num_workers(), 2);
 }
 
 TEST_P(NamespaceContractTest, SecondCreationAlreadyExists) {
@@ -172,21 +174,16 @@ TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
 }
 
 TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
-  ASSERT_OK_AND_ASSIGN(
-      const CreateNamespaceReply former,
-      connection().Call(CreateNamespaceRequest{.name_space = "n"}, {}));
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceReply former,
+                       connection().Call(CreateOf("n"), {}));
   const Caller n = store_.In("n");
-  const uint64_t uid = former.uid;
+  const uint64_t uid = former.uid();
   EXPECT_EQ(n.Describe()->uid(), uid);
-  EXPECT_EQ(connection()
-                .Call(CreateNamespaceRequest{.name_space = "n",
-                                             .on_existing = OnExisting::kKeep},
-                      {})
-                ->uid,
+  EXPECT_EQ(connection().Call(CreateOf("n", {}, OnExisting::kKeep), {})->uid(),
             uid);
   const auto call = [&](auto request, uint64_t of) {
-    request.name_space = "n";
-    request.namespace_uid = of;
+    SetNamespace("n", request);
+    SetNamespaceUid(of, request);
     return connection().Call(request, {}).status();
   };
   const InitRequest init = {.on_existing = OnExisting::kKeep,
@@ -225,14 +222,30 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+TEST_P(NamespaceContractTest, ChoicesThatAreUnknownAreRefused) {
+  CreateNamespaceRequest request = CreateOf("n");
+  request.set_on_existing(static_cast<v1::OnExisting>(-1));
+  EXPECT_THAT(connection().Call(request, {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("on_existing: unknown number -1")));
+  request.set_on_existing(v1::ON_EXISTING_KEEP);
+  request.mutable_config()->set_mode(static_cast<v1::Mode>(9));
+  EXPECT_THAT(connection().Call(request, {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("mode: unknown number 9")));
+  UpdateNamespaceRequest update = UpdateOf("default", {}, {"gradient_guard"});
+  update.mutable_config()->mutable_gradient_guard()->set_on_non_finite(
+      static_cast<v1::OnNonFinite>(9));
+  EXPECT_THAT(connection().Call(update, {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("on_non_finite: unknown number 9")));
+}
+
 // Who repeats a Delete does not remove what has come since.
 TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
   const Caller n = NewNamespace("n", {});
   const auto remove = [&](uint64_t uid) {
-    return connection()
-        .Call(DeleteNamespaceRequest{.name_space = "n", .namespace_uid = uid},
-              {})
-        .status();
+    return connection().Call(RemoveOf("n", uid), {}).status();
   };
   const uint64_t former = n.Describe()->uid();
   EXPECT_OK(remove(former));

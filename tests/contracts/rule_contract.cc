@@ -59,8 +59,8 @@ TEST_P(RuleContractTest, DescribeListsRulesInOrderOfPrecedence) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
 
   std::vector<std::pair<std::string, std::string>> rules;
-  for (const RuleBinding& binding : status.rules()) {
-    rules.emplace_back(binding.key_pattern, binding.rule.name);
+  for (const v1::RuleBinding& binding : status.rules()) {
+    rules.emplace_back(binding.key_pattern(), binding.rule().name());
   }
   EXPECT_THAT(rules, ElementsAre(Pair("fc1.*", "adam"), Pair("*.w", "sgd"),
                                  Pair("", "accumulate")));

@@ -8,6 +8,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -35,7 +36,7 @@ absl::Status SetQuorum(const Caller& caller, uint32_t quorum) {
 TEST_P(NamespaceContractTest, UpdateChangesTheFieldsOfItsMaskAlone) {
   if (is_cluster()) GTEST_SKIP() << "servers of a cluster refuse it";
   const Caller n = NewNamespace("n", Sync(3));
-  NamespaceConfig config = n.Describe()->config();
+  NamespaceConfig config = ConfigOf(*n.Describe());
   config.budget_bytes = 1 << 20;
   config.quorum = 2;
   config.quorum_grace = absl::Seconds(3);
@@ -49,7 +50,7 @@ TEST_P(NamespaceContractTest, UpdateChangesTheFieldsOfItsMaskAlone) {
 
   ASSERT_OK(updated);
   EXPECT_TRUE(*updated == config);
-  EXPECT_TRUE(n.Describe()->config() == config);
+  EXPECT_TRUE(ConfigOf(*n.Describe()) == config);
 }
 
 TEST_P(NamespaceContractTest, UpdateOfWhatCannotChangeIsRefusedWithItsNames) {
@@ -104,10 +105,7 @@ TEST_P(NamespaceContractTest, UpdateOfAnotherLifeIsRefused) {
   const Caller n = NewNamespace("n", Sync(3));
   const auto update = [&](const std::string& name, uint64_t uid) {
     return connection()
-        .Call(UpdateNamespaceRequest{.name_space = name,
-                                     .namespace_uid = uid,
-                                     .config = {.budget_bytes = 1 << 20},
-                                     .update_mask = {"budget_bytes"}},
+        .Call(UpdateOf(name, {.budget_bytes = 1 << 20}, {"budget_bytes"}, uid),
               {})
         .status();
   };

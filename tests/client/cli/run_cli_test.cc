@@ -119,8 +119,10 @@ TEST_F(RunCliTest, ClusterStatusListsServersAndWhatTheyHave) {
                   {.name = "b", .address = "b:1"}},
       .owners = {0, 1, 0}};
   script_.reply<DescribeServerRequest>().used_bytes = 2048;
-  script_.reply<ListNamespacesRequest>().namespaces = {{.num_keys = 3},
-                                                       {.num_keys = 4}};
+  for (const uint64_t num_keys : {3, 4}) {
+    script_.reply<ListNamespacesRequest>().add_namespaces()->set_num_keys(
+        num_keys);
+  }
 
   EXPECT_EQ(
       Run("cluster status").out,

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/call_verb.h"
 #include "tests/client/scripted_connection.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -80,13 +81,13 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   EXPECT_THAT(connection_.Call(SetStateRequest{.call_id = call_id}, {}),
               IsOk());
   EXPECT_THAT(connection_.Call(DeleteRequest{.call_id = call_id}, {}), IsOk());
-  EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
-              IsOk());
+  CreateNamespaceRequest create;
+  SetCallId(*call_id, create);
+  EXPECT_THAT(connection_.Call(create, {}), IsOk());
 
   EXPECT_THAT(connection_.Call(InitRequest{.on_existing = OnExisting::kKeep}),
               IsOk());
-  EXPECT_THAT(connection_.Call(
-                  CreateNamespaceRequest{.on_existing = OnExisting::kKeep}),
+  EXPECT_THAT(connection_.Call(testing::CreateOf("", {}, OnExisting::kKeep)),
               IsOk());
   EXPECT_THAT(connection_.Call(DeleteRequest{.allow_missing = true}), IsOk());
 

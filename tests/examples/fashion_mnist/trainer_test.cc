@@ -155,7 +155,7 @@ TEST_F(TrainerTest, NamespaceInUseIsLeftAlone) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
                        client->DescribeNamespace("used"));
-  EXPECT_EQ(status.config().mode(), Mode::kAsync);
+  EXPECT_EQ(status.config().mode(), v1::MODE_ASYNC);
   EXPECT_EQ(status.num_keys(), 0);
 }
 

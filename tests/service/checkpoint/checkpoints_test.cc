@@ -47,8 +47,8 @@ class KeysOfManyRules {
     for (int i = 0; i < kNumRules; ++i) {
       NamespaceConfig config;
       ASSERT_OK_AND_ASSIGN(config.rule, ParseRuleSpec(kRules[i].rule));
-      ASSERT_OK(saved_.store().CreateNamespace(
-          {.name_space = Name(i), .config = config}));
+      ASSERT_OK(
+          saved_.store().CreateNamespace(testing::CreateOf(Name(i), config)));
       ASSERT_OK(saved_.Init(Name(i), "k", Filled(kRules[i].dtype, 1)));
     }
   }
@@ -162,10 +162,9 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   NamespaceConfig config;
   config.budget_bytes = 1 << 20;
   CreateNamespace(before, "n", config);
-  ASSERT_OK(before.store().UpdateNamespace(
-      {.name_space = "n",
-       .config = {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
-       .update_mask = {"budget_bytes", "gradient_guard.max_norm"}}));
+  ASSERT_OK(before.store().UpdateNamespace(testing::UpdateOf(
+      "n", {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
+      {"budget_bytes", "gradient_guard.max_norm"})));
   SetRuleRequest rule = {.name_space = "n", .key_pattern = "*.b"};
   rule.rule = *ParseRuleSpec("sgd(learning_rate=0.5)");
   ASSERT_OK(before.store().SetRule(rule));
@@ -185,7 +184,7 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
 
   const NamespaceStatus is = testing::Described(after.store(), "n");
   EXPECT_EQ(is.uid(), was.uid());
-  EXPECT_TRUE(is.config() == was.config());
+  EXPECT_TRUE(testing::ConfigOf(is) == testing::ConfigOf(was));
   EXPECT_EQ(is.config().budget_bytes(), 2u << 20);
   EXPECT_EQ(is.config().gradient_guard().max_norm(), 9);
   EXPECT_GT(is.revision(), was.revision());
@@ -415,7 +414,7 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
         ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
             {.name = "first", .on_existing = OnExisting::kReplace}, {}));
       },
-      [&] { ASSERT_OK(store.DeleteNamespace({.name_space = "s"})); }};
+      [&] { ASSERT_OK(store.DeleteNamespace(testing::RemoveOf("s"))); }};
   CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({.name = "first"}, {}));
   Step step = 0;

@@ -265,7 +265,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     switch (Below(16)) {
       case 0:
         saved_->store()
-            .DeleteNamespace({.name_space = name_space})
+            .DeleteNamespace(testing::RemoveOf(name_space))
             .IgnoreError();
         return;
       case 1:
@@ -299,7 +299,8 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
   // Makes those that are not there.
   void MakeNamespaces() {
     for (const std::string name : {"a", "b"}) {
-      if (saved_->store().DescribeNamespace(testing::DescribeOf(name)).ok()) continue;
+      if (saved_->store().DescribeNamespace(testing::DescribeOf(name)).ok())
+        continue;
       NamespaceConfig config;
       config.rule = *ParseRuleSpec("sgd(learning_rate=0.1, momentum=0.9)");
       CreateNamespace(*saved_, name, config);
@@ -361,7 +362,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         EXPECT_TRUE(AllIn("check") == keys) << name << " " << name_space;
       }
     }
-    saved_->store().DeleteNamespace({.name_space = "check"}).IgnoreError();
+    saved_->store().DeleteNamespace(testing::RemoveOf("check")).IgnoreError();
   }
 
   std::mt19937_64 random_{/*seed=*/11};

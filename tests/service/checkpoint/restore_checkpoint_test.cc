@@ -51,7 +51,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
                      .trim_fraction = 0.25});
     EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
     EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"then"}, {}));
-    EXPECT_OK(saved_->store().DeleteNamespace({.name_space = "empty"}));
+    EXPECT_OK(saved_->store().DeleteNamespace(testing::RemoveOf("empty")));
     then_ = BytesOf(saved_->Pull("a", "k"));
     for (const std::string name : {"a", "b", ""}) Push(name);
     now_ = BytesOf(saved_->Pull("a", "k"));
@@ -108,7 +108,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   ASSERT_OK(Restore({"then", {"empty"}}));
 
   const NamespaceConfig config =
-      testing::Described(saved_->store(), "empty").config();
+      testing::ConfigOf(testing::Described(saved_->store(), "empty"));
   EXPECT_EQ(config.aggregation, Aggregation::kTrimmedMean);
   EXPECT_EQ(config.trim_fraction, 0.25);
 }
@@ -116,7 +116,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
 TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
   const uint64_t uid = UidOf("a");
   const Version version = saved_->Pull("a", "k").version;
-  ASSERT_OK(saved_->store().DeleteNamespace({.name_space = "a"}));
+  ASSERT_OK(saved_->store().DeleteNamespace(testing::RemoveOf("a")));
 
   ASSERT_OK(Restore({"then", {"a"}}));
 

@@ -139,7 +139,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
       saved.checkpoints().RestoreCheckpoint({"saved", {"n"}, "again"}, {}));
 
   // Reading them takes room as well.
-  ASSERT_OK(saved.store().DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(saved.store().DeleteNamespace(testing::RemoveOf("n")));
   EXPECT_TRUE(AllBytes(saved, "again") == before);
 }
 

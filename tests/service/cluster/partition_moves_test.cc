@@ -40,9 +40,8 @@ using PartitionMovesTest = PartitionMoves;
 TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   CreateNamespace(Summing("sgd(learning_rate=0.5, momentum=0.9)"));
   MovingServer stays(etcd_, "other");
-  ASSERT_OK(stays.store().CreateNamespace(
-      {.name_space = kNamespace,
-       .config = Summing("sgd(learning_rate=0.5, momentum=0.9)")}));
+  ASSERT_OK(stays.store().CreateNamespace(testing::CreateOf(
+      kNamespace, Summing("sgd(learning_rate=0.5, momentum=0.9)"))));
   InitRequest init;
   init.name_space = kNamespace;
   init.entries.push_back({"w", One(3)});

@@ -42,9 +42,9 @@ TEST_F(CountedMemoryTest, PushReservesRoomForANewValue) {
                        HasSubstr("expected at most 1048576 bytes")));
 
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-  const MemoryUse memory = testing::Described(store_).memory();
-  EXPECT_EQ(memory.values, 400000u);
-  EXPECT_EQ(memory.contributions, 0u);
+  const v1::MemoryUse memory = testing::Described(store_).memory();
+  EXPECT_EQ(memory.values(), 400000u);
+  EXPECT_EQ(memory.contributions(), 0u);
 }
 
 TEST_F(CountedMemoryTest, NamespaceGoesOnWhileStatesAreAllocated) {
@@ -107,8 +107,8 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
 
   for (uint32_t rank = 0; rank < 100; ++rank) {
     ASSERT_OK(Push(SyncPush(rank, 1, rank)));
-    most = std::max(most,
-                    testing::Described(store_, "sync").memory().contributions());
+    most = std::max(
+        most, testing::Described(store_, "sync").memory().contributions());
   }
 
   EXPECT_LE(most, Rounds::kMinPartialSum * 4 * sizeof(float));

@@ -426,16 +426,16 @@ TEST_F(MemoryTensorStoreTest, ReplyComesAfterTheOwnUpdateNotAfterOthers) {
 
 TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
   MemoryTensorStore store({.max_namespaces = 2}, &backend_, &alarms_);
-  ASSERT_OK(store.CreateNamespace({.name_space = "a"}));
+  ASSERT_OK(store.CreateNamespace(testing::CreateOf("a")));
 
-  EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
+  EXPECT_THAT(store.CreateNamespace(testing::CreateOf("b")),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
   for (int i = 0; i < 300; ++i) {
     ASSERT_OK(
-        store_.CreateNamespace({.name_space = absl::StrFormat("%03d", i)}));
+        store_.CreateNamespace(testing::CreateOf(absl::StrFormat("%03d", i))));
   }
   const auto names = [&](absl::string_view after, size_t max_namespaces) {
     std::vector<std::string> names;
@@ -474,7 +474,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   RecordingObserver observer;
   MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
   ASSERT_OK(store.CreateNamespace(
-      {.name_space = "n", .config = {.mode = Mode::kSync, .num_workers = 2}}));
+      testing::CreateOf("n", {.mode = Mode::kSync, .num_workers = 2})));
   InitRequest init{.name_space = "n"};
   init.entries.push_back({"w", Filled(1)});
   ASSERT_OK(InitNow(store, std::move(init)).status());
@@ -499,7 +499,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
 
   alarms.Advance(absl::Seconds(2));
   ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
-  ASSERT_OK(store.DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(store.DeleteNamespace(testing::RemoveOf("n")));
 
   EXPECT_THAT(
       observer.events,
@@ -520,16 +520,14 @@ TEST_F(MemoryTensorStoreTest, NamespaceWithAGuardGetsNoSlices) {
         {SliceNameOf("w", 0, /*count=*/2, {8}), Filled(1)});
     return InitNow(store_, std::move(request)).status();
   };
-  UpdateNamespaceRequest update = {
-      .config = {.gradient_guard = {.max_norm = 1}},
-      .update_mask = {"gradient_guard"}};
-  ASSERT_OK(store_.UpdateNamespace(update));
+  ASSERT_OK(store_.UpdateNamespace(testing::UpdateOf(
+      "", {.gradient_guard = {.max_norm = 1}}, {"gradient_guard"})));
 
   EXPECT_THAT(init(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                HasSubstr("key \"w\": expected a whole key")));
 
-  update.config.gradient_guard = {};
-  ASSERT_OK(store_.UpdateNamespace(update));
+  ASSERT_OK(
+      store_.UpdateNamespace(testing::UpdateOf("", {}, {"gradient_guard"})));
   EXPECT_OK(init());
 }
 
@@ -538,9 +536,9 @@ TEST(StoreObserverTest, HearsWhatAnUpdateHasChanged) {
   FakeAlarms alarms;
   ScriptedBackend backend;
   MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
-  const UpdateNamespaceRequest request = {
-      .config = {.budget_bytes = 1 << 20, .gradient_guard = {.max_norm = 1.5}},
-      .update_mask = {"gradient_guard", "budget_bytes"}};
+  const UpdateNamespaceRequest request = testing::UpdateOf(
+      "", {.budget_bytes = 1 << 20, .gradient_guard = {.max_norm = 1.5}},
+      {"gradient_guard", "budget_bytes"});
 
   ASSERT_OK(store.UpdateNamespace(request));
   ASSERT_OK(store.UpdateNamespace(request));

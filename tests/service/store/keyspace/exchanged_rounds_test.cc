@@ -93,11 +93,9 @@ PushEntry Nothing() {
 class ExchangedRoundsTest : public ::testing::Test {
  protected:
   void Create(uint32_t num_workers) {
-    CreateNamespaceRequest request = {.name_space = "n"};
-    request.config.mode = Mode::kSync;
-    request.config.num_workers = num_workers;
-    request.config.mirrored = true;
-    ASSERT_OK(store_.CreateNamespace(request));
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
+        "n",
+        {.mode = Mode::kSync, .num_workers = num_workers, .mirrored = true})));
     Init("w", kNumElements);
   }
   void Init(const std::string& key, int64_t num_elements) {

@@ -130,7 +130,7 @@ TEST_F(RestorationsTest,
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
   for (MemoryTensorStore* const store : {&store_, &adopting_}) {
-    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
+    ASSERT_OK(store->CreateNamespace(testing::CreateOf("n")));
   }
   Init("n", "k");
   const KeptSnapshot saved = Taken("n");
@@ -170,9 +170,8 @@ TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
 TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
   CreateNamespace("n");
   Init("n", "k", kMany);
-  ASSERT_OK(store_.UpdateNamespace({.name_space = "n",
-                                    .config = {.budget_bytes = 4096},
-                                    .update_mask = {"budget_bytes"}}));
+  ASSERT_OK(store_.UpdateNamespace(
+      testing::UpdateOf("n", {.budget_bytes = 4096}, {"budget_bytes"})));
   const KeptSnapshot snapshot = Taken("n");
   for (const bool is_lost : {false, true}) {
     ScriptedBackend backend;
@@ -250,7 +249,7 @@ TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
   EXPECT_GE(restored_.used_bytes(), before + bytes);
   EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
   ASSERT_OK(restoration->Commit());
-  ASSERT_OK(restored_.DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(restored_.DeleteNamespace(testing::RemoveOf("n")));
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

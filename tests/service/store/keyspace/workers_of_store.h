@@ -24,7 +24,7 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
   // A namespace "n" with a key "w" of zeros.
   void Create(NamespaceConfig config) {
     config.rule.name = "accumulate";
-    ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf("n", config)));
     AddKey("w");
   }
   void CreateSync(uint32_t num_workers,
@@ -93,7 +93,7 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
   }
   NamespaceStatus Describe() { return testing::Described(store_, "n"); }
   uint64_t NumWaiting(WaitReason reason) {
-    return Describe().waits()[static_cast<size_t>(reason)].calls_waiting();
+    return Describe().waits(static_cast<int>(reason)).calls_waiting();
   }
 };
 
