@@ -148,9 +148,9 @@ class ReplacedNamespacesTest : public ::testing::Test {
     for (size_t i = 0; i < kServers; ++i) {
       const auto status = Caller(*ones_[i], "n").Describe();
       ASSERT_OK(status);
-      total += status->num_keys;
+      total += status->num_keys();
       if (model_->kind == Kind::kMirrored) {
-        EXPECT_EQ(status->num_keys, expected) << i;
+        EXPECT_EQ(status->num_keys(), expected) << i;
       }
     }
     if (model_->kind != Kind::kMirrored) {
