@@ -8,6 +8,7 @@
 #include "client/internal/client_calls.h"
 #include "client/internal/next_page.h"
 #include "client/internal/steady_now.h"
+#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -24,28 +25,34 @@ absl::StatusOr<CheckpointStatus> CheckpointOf(absl::StatusOr<Reply> reply) {
 absl::Status ServerVerbs::CreateNamespace(absl::string_view name,
                                           const NamespaceConfig& config,
                                           OnExisting on_existing) {
-  CreateNamespaceRequest request = {.name_space = std::string(name),
-                                    .config = config,
-                                    .on_existing = on_existing};
+  CreateNamespaceRequest request;
+  request.set_namespace_(std::string(name));
+  ToProto(config, request.mutable_config());
+  request.set_on_existing(EncodeOnExisting(on_existing));
   return calls_->Call(request, call_options_).status();
 }
 
 absl::StatusOr<NamespaceConfig> ServerVerbs::UpdateNamespace(
     absl::string_view name, const NamespaceConfig& config,
     std::vector<std::string> update_mask, uint64_t uid) {
-  ASSIGN_OR_RETURN(
-      UpdateNamespaceReply reply,
-      Call(UpdateNamespaceRequest{.name_space = std::string(name),
-                                  .namespace_uid = uid,
-                                  .config = config,
-                                  .update_mask = std::move(update_mask)}));
-  return std::move(reply.config);
+  UpdateNamespaceRequest request;
+  request.set_namespace_(std::string(name));
+  request.set_namespace_uid(uid);
+  ToProto(config, request.mutable_config());
+  for (std::string& path : update_mask) {
+    request.mutable_update_mask()->add_paths(std::move(path));
+  }
+  ASSIGN_OR_RETURN(const UpdateNamespaceReply reply, Call(std::move(request)));
+  return FromProto(reply.config());
 }
 
 absl::StatusOr<NamespaceStatus> ServerVerbs::DescribeNamespace(
     absl::string_view name) {
-  DescribeNamespaceRequest request = {.name_space = std::string(name)};
-  return calls_->Call(request, call_options_);
+  DescribeNamespaceRequest request;
+  request.set_namespace_(std::string(name));
+  ASSIGN_OR_RETURN(DescribeNamespaceReply reply,
+                   calls_->Call(request, call_options_));
+  return std::move(*reply.mutable_status());
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
@@ -56,9 +63,9 @@ absl::StatusOr<std::vector<NamespaceStatus>> ServerVerbs::ListNamespaces() {
     ASSIGN_OR_RETURN(
         ListNamespacesReply page,
         calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
-    absl::c_move(page.namespaces, std::back_inserter(namespaces));
-    RETURN_IF_ERROR(NextPage(page.next_page_token, request));
-  } while (!request.page_token.empty());
+    absl::c_move(*page.mutable_namespaces(), std::back_inserter(namespaces));
+    RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
+  } while (!request.page_token().empty());
   return namespaces;
 }
 
@@ -71,16 +78,17 @@ absl::Status ServerVerbs::DeleteNamespace(absl::string_view name,
     if (!status.ok() && !absl::IsNotFound(status.status())) {
       return status.status();
     }
-    if (status.ok()) uid = status->uid;
+    if (status.ok()) uid = status->uid();
   }
-  DeleteNamespaceRequest request = {.name_space = std::string(name),
-                                    .namespace_uid = uid};
+  DeleteNamespaceRequest request;
+  request.set_namespace_(std::string(name));
+  request.set_namespace_uid(uid);
   const absl::Status status =
       calls_->Call(request, OptionsWithTimeout(end - SteadyNow())).status();
   if (!absl::IsResourceExhausted(status)) return status;
   // Maybe there is no memory to remember the call: what frees memory must not
   // need it.
-  request.call_id.reset();
+  request.clear_call_id();
   return calls_->Send(request, OptionsWithTimeout(end - SteadyNow())).status();
 }
 

@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(
       const JoinReply reply,
-      WorkerRecovery::Join(*client, options, status.uid, environment));
+      WorkerRecovery::Join(*client, options, status.uid(), environment));
   auto recovery = std::make_unique<WorkerRecovery>(
       *client, options, std::move(environment), status, reply);
   return std::unique_ptr<WorkerClient>(new WorkerClient(

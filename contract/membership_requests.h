@@ -11,19 +11,6 @@
 
 namespace tensorkv {
 
-struct WorkerStatus {
-  std::string name;
-  Worker worker;
-  // True while the worker's lease runs.
-  bool live = false;
-  // The last step that the worker has contributed to; 0: none.
-  Step step = 0;
-  absl::Duration lease_remaining;
-  // True if the worker has left by a Leave. One that is neither live nor has
-  // left was lost.
-  bool left = false;
-};
-
 using JoinRequest = v1::JoinRequest;
 using JoinReply = v1::JoinResponse;
 using KeepAliveRequest = v1::KeepAliveRequest;

@@ -94,11 +94,18 @@ void ToProto(const Multipliers& multipliers, v1::Multipliers* proto);
 RuleSpec FromProto(const v1::Rule& proto);
 void ToProto(const RuleSpec& rule, v1::Rule* proto);
 
-absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
-void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
+Mode FromProto(v1::Mode proto);
 
-absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);
-void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
+// Choices that only newer servers know become kUnknown.
+absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto);
+void ToProto(const NamespaceConfig& config, v1::NamespaceConfig* proto);
+// Returns the configuration that a request has. Errors: also InvalidArgument
+// for a choice that is unknown here.
+absl::StatusOr<NamespaceConfig> KnownConfig(const v1::NamespaceConfig& proto);
+
+// Errors: InvalidArgument for a number that is unknown here.
+absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
+v1::OnExisting EncodeOnExisting(OnExisting on_existing);
 
 // Errors: InvalidArgument for a number that is unknown here.
 absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);

@@ -185,10 +185,10 @@ absl::StatusOr<double> ResidentByCounted(Servers* servers, int64_t num_keys,
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(name));
   const double resident = ResidentBytesOf(server.pid) - bytes_before;
-  const MemoryUse& counted = status.memory;
+  const v1::MemoryUse& counted = status.memory();
   return resident /
-         static_cast<double>(counted.values + counted.state +
-                             counted.contributions + counted.metadata);
+         static_cast<double>(counted.values() + counted.state() +
+                             counted.contributions() + counted.metadata());
 }
 
 Row WaitingRow(Servers* servers, int64_t num_keys, int64_t bytes) {

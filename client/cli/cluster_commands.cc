@@ -31,7 +31,7 @@ absl::StatusOr<Holdings> Ask(const v1::ClusterServer& server,
                    client.ListNamespaces());
   Holdings holdings = {.used_bytes = status.used_bytes()};
   for (const NamespaceStatus& each : namespaces) {
-    holdings.num_keys += each.num_keys;
+    holdings.num_keys += each.num_keys();
   }
   return holdings;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "client/cli/option_types.h"
 #include "client/cli/usage_error.h"
 #include "contract/proto_codec.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
@@ -52,11 +54,12 @@ absl::Status RunUpdate(const NamespaceFlags& flags, Invocation& invocation) {
   if (update_mask.empty()) {
     return UsageError("ns update: expected an option that is to change");
   }
-  UpdateNamespaceReply reply;
-  ASSIGN_OR_RETURN(reply.config,
+  ASSIGN_OR_RETURN(const NamespaceConfig config,
                    invocation.client.UpdateNamespace(flags.name, flags.config,
                                                      std::move(update_mask)));
-  invocation.Print(MessageOf<v1::UpdateNamespaceResponse>(reply));
+  UpdateNamespaceReply reply;
+  ToProto(config, reply.mutable_config());
+  invocation.Print(reply);
   return absl::OkStatus();
 }
 
@@ -64,37 +67,39 @@ absl::Status RunNamespaceLs(const NamespaceFlags& flags,
                             Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
+  const google::protobuf::RepeatedPtrField<NamespaceStatus> rows(
+      namespaces.begin(), namespaces.end());
   invocation.PrintTable(
-      MessageOf<v1::ListNamespacesResponse>(ListNamespacesReply{namespaces})
-          .namespaces(),
-      {"name", "config.mode", "config.num_workers", "live_workers", "num_keys",
-       "memory.values", "memory.state", "config.rule"});
+      rows, {"name", "config.mode", "config.num_workers", "live_workers",
+             "num_keys", "memory.values", "memory.state", "config.rule"});
   return absl::OkStatus();
 }
 
 // Leaves out what no call has waited for.
-absl::StatusOr<v1::NamespaceStatus> Describe(const NamespaceFlags& flags,
-                                             Invocation& invocation) {
+absl::StatusOr<NamespaceStatus> Describe(const NamespaceFlags& flags,
+                                         Invocation& invocation) {
   const std::string& name =
       flags.name.empty() ? invocation.flags.name_space : flags.name;
   ASSIGN_OR_RETURN(NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
-  std::erase_if(status.waits, [](const WaitStatus& wait) {
-    return wait.calls_waiting + wait.calls_ended == 0;
-  });
-  return MessageOf<v1::NamespaceStatus>(status);
+  auto& waits = *status.mutable_waits();
+  waits.erase(
+      std::remove_if(waits.begin(), waits.end(),
+                     [](const v1::WaitStatus& wait) {
+                       return wait.calls_waiting() + wait.calls_ended() == 0;
+                     }),
+      waits.end());
+  return status;
 }
 
 absl::Status RunDescribe(const NamespaceFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const v1::NamespaceStatus status,
-                   Describe(flags, invocation));
+  ASSIGN_OR_RETURN(const NamespaceStatus status, Describe(flags, invocation));
   invocation.Print(status);
   return absl::OkStatus();
 }
 
 absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const v1::NamespaceStatus status,
-                   Describe(flags, invocation));
+  ASSIGN_OR_RETURN(const NamespaceStatus status, Describe(flags, invocation));
   invocation.PrintTable(status.workers(),
                         {"worker.rank", "name", "worker.epoch", "live", "left",
                          "step", "lease_remaining"});
@@ -107,12 +112,12 @@ absl::Status RunNamespaceRm(const NamespaceFlags& flags,
   if (!flags.force) {
     ASSIGN_OR_RETURN(const NamespaceStatus status,
                      invocation.client.DescribeNamespace(flags.name));
-    if (status.num_keys > 0) {
+    if (status.num_keys() > 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("namespace \"", flags.name, "\" has ", status.num_keys,
+          absl::StrCat("namespace \"", flags.name, "\" has ", status.num_keys(),
                        " keys: --force removes them, too"));
     }
-    uid = status.uid;
+    uid = status.uid();
   }
   return invocation.client.DeleteNamespace(flags.name, uid);
 }

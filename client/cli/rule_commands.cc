@@ -50,10 +50,9 @@ absl::Status RunGet(const RuleFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(
       const NamespaceStatus status,
       invocation.client.DescribeNamespace(invocation.flags.name_space));
-  const auto message = MessageOf<v1::NamespaceStatus>(status);
-  invocation.PrintTable(message.rules(), {"key_pattern", "rule"});
-  if (!message.multipliers().empty()) {
-    invocation.PrintTable(message.multipliers(),
+  invocation.PrintTable(status.rules(), {"key_pattern", "rule"});
+  if (!status.multipliers().empty()) {
+    invocation.PrintTable(status.multipliers(),
                           {"key_pattern", "multipliers.learning_rate",
                            "multipliers.weight_decay"});
   }

@@ -17,88 +17,114 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/time/time.h"
+#include "contract/duration.h"
 #include "contract/requests.h"
 #include "contract/timestamp.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/repeated_ptr_field.h"
 
 namespace tensorkv {
 
-inline void Add(const MemoryUse& other, MemoryUse& total) {
-  total.values += other.values;
-  total.state += other.state;
-  total.contributions += other.contributions;
-  total.metadata += other.metadata;
+template <typename Message>
+using Repeated = google::protobuf::RepeatedPtrField<Message>;
+
+// Returns the duration in a reply that was checked when it came.
+inline absl::Duration DurationIn(const google::protobuf::Duration& proto) {
+  return DecodeDuration("", proto).value_or(absl::ZeroDuration());
 }
 
-// Adds the counts of each reason.
-inline void AddWaits(const std::vector<WaitStatus>& other,
-                     std::vector<WaitStatus>& total) {
-  for (const WaitStatus& wait : other) {
-    const auto found = absl::c_find_if(total, [&](const WaitStatus& known) {
-      return known.reason == wait.reason;
+inline void Add(const v1::MemoryUse& other, v1::MemoryUse& total) {
+  total.set_values(total.values() + other.values());
+  total.set_state(total.state() + other.state());
+  total.set_contributions(total.contributions() + other.contributions());
+  total.set_metadata(total.metadata() + other.metadata());
+}
+
+inline void Add(const v1::WaitStatus& other, v1::WaitStatus& total) {
+  total.set_calls_waiting(total.calls_waiting() + other.calls_waiting());
+  total.set_calls_ended(total.calls_ended() + other.calls_ended());
+  EncodeDuration(DurationIn(total.waited()) + DurationIn(other.waited()),
+                 total.mutable_waited());
+}
+
+inline void Add(const v1::GuardCounts& other, v1::GuardCounts& total) {
+  total.set_not_finite(total.not_finite() + other.not_finite());
+  total.set_too_large(total.too_large() + other.too_large());
+}
+
+inline bool CountTheSame(const v1::WaitStatus& a, const v1::WaitStatus& b) {
+  return a.reason() == b.reason();
+}
+inline bool CountTheSame(const v1::GuardCounts& a, const v1::GuardCounts& b) {
+  return a.has_rank() == b.has_rank() && a.rank() == b.rank();
+}
+
+// Adds the counts of each reason, or of each rank.
+template <typename Counts>
+void AddEach(const Repeated<Counts>& other, Repeated<Counts>& total) {
+  for (const Counts& counts : other) {
+    const auto found = absl::c_find_if(total, [&](const Counts& known) {
+      return CountTheSame(known, counts);
     });
     if (found == total.end()) {
-      total.push_back(wait);
-      continue;
+      *total.Add() = counts;
+    } else {
+      Add(counts, *found);
     }
-    found->calls_waiting += wait.calls_waiting;
-    found->calls_ended += wait.calls_ended;
-    found->waited += wait.waited;
   }
 }
 
-// Adds the counts of each rank.
-inline void AddGuardCounts(const std::vector<GuardCounts>& other,
-                           std::vector<GuardCounts>& total) {
-  for (const GuardCounts& counts : other) {
-    const auto found = absl::c_find_if(total, [&](const GuardCounts& known) {
-      return known.rank == counts.rank;
-    });
-    if (found == total.end()) {
-      total.push_back(counts);
-      continue;
-    }
-    found->not_finite += counts.not_finite;
-    found->too_large += counts.too_large;
-  }
-}
-
-// Merges the statuses of the workers in `total`: a worker is as far as its
+// Merges what another server says of the same worker: a worker is as far as its
 // furthest server says, and as alive as the server that trusts it least.
-inline void AddWorkers(const std::vector<WorkerStatus>& other,
-                       std::vector<WorkerStatus>& total) {
+inline void Add(const WorkerStatus& other, WorkerStatus& total) {
+  total.set_live(total.live() && other.live());
+  total.set_left(total.left() || other.left());
+  total.set_step(std::max(total.step(), other.step()));
+  EncodeDuration(std::min(DurationIn(total.lease_remaining()),
+                          DurationIn(other.lease_remaining())),
+                 total.mutable_lease_remaining());
+}
+
+// Merges the statuses of the workers in `total`.
+inline void AddWorkers(const Repeated<WorkerStatus>& other,
+                       Repeated<WorkerStatus>& total) {
   for (WorkerStatus& worker : total) {
     for (const WorkerStatus& there : other) {
-      const bool is_same = worker.name.empty()
-                               ? there.worker.rank == worker.worker.rank
-                               : there.name == worker.name;
-      if (!is_same) continue;
-      worker.live = worker.live && there.live;
-      worker.left = worker.left || there.left;
-      worker.step = std::max(worker.step, there.step);
-      worker.lease_remaining =
-          std::min(worker.lease_remaining, there.lease_remaining);
+      const bool is_same = worker.name().empty()
+                               ? there.worker().rank() == worker.worker().rank()
+                               : there.name() == worker.name();
+      if (is_same) Add(there, worker);
     }
   }
 }
 
 inline void Add(const NamespaceStatus& other, NamespaceStatus& total) {
-  total.num_keys += other.num_keys;
-  Add(other.memory, total.memory);
-  absl::c_copy(other.device_memory, std::back_inserter(total.device_memory));
-  total.updates_applied += other.updates_applied;
-  total.rounds_open += other.rounds_open;
-  total.rounds_closed += other.rounds_closed;
-  total.rounds_failed += other.rounds_failed;
-  total.calls_waiting += other.calls_waiting;
-  AddWorkers(other.workers, total.workers);
-  total.contributions_late += other.contributions_late;
-  total.contributions_duplicate += other.contributions_duplicate;
-  total.contributions_fenced += other.contributions_fenced;
-  total.slowest_lag = std::max(total.slowest_lag, other.slowest_lag);
-  AddWaits(other.waits, total.waits);
-  total.revision += other.revision;
-  total.live_workers = std::min(total.live_workers, other.live_workers);
-  AddGuardCounts(other.guard_counts, total.guard_counts);
+  total.set_num_keys(total.num_keys() + other.num_keys());
+  Add(other.memory(), *total.mutable_memory());
+  total.mutable_device_memory()->MergeFrom(other.device_memory());
+  total.set_updates_applied(total.updates_applied() + other.updates_applied());
+  total.set_rounds_open(total.rounds_open() + other.rounds_open());
+  total.set_rounds_closed(total.rounds_closed() + other.rounds_closed());
+  total.set_rounds_failed(total.rounds_failed() + other.rounds_failed());
+  total.set_calls_waiting(total.calls_waiting() + other.calls_waiting());
+  AddWorkers(other.workers(), *total.mutable_workers());
+  total.set_contributions_late(total.contributions_late() +
+                               other.contributions_late());
+  total.set_contributions_duplicate(total.contributions_duplicate() +
+                                    other.contributions_duplicate());
+  total.set_contributions_fenced(total.contributions_fenced() +
+                                 other.contributions_fenced());
+  total.set_slowest_lag(std::max(total.slowest_lag(), other.slowest_lag()));
+  AddEach(other.waits(), *total.mutable_waits());
+  total.set_revision(total.revision() + other.revision());
+  total.set_live_workers(std::min(total.live_workers(), other.live_workers()));
+  AddEach(other.guard_counts(), *total.mutable_guard_counts());
+}
+
+inline void Add(const DescribeNamespaceReply& other,
+                DescribeNamespaceReply& total) {
+  Add(other.status(), *total.mutable_status());
 }
 
 inline void Add(const CheckpointStatus& other, CheckpointStatus& total) {

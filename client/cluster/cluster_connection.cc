@@ -355,7 +355,8 @@ absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
   const bool is_own = server == home && !namespaces_.Knows(name_space, uid);
   if (!known && is_own) return uid;
   if (!known) {
-    const DescribeNamespaceRequest request = {.name_space = name_space};
+    DescribeNamespaceRequest request;
+    request.set_namespace_(name_space);
     RETURN_IF_ERROR(Route(request, limit).status());
     known = namespaces_.UidAt(server, name_space, uid);
   }
@@ -471,7 +472,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   ASSIGN_OR_RETURN(const std::vector<Request> requests,
                    RequestsFor(servers, request, limit));
   if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
-    namespaces_.ForgetKind(request.name_space);
+    namespaces_.ForgetKind(request.namespace_());
   }
   absl::StatusOr<ReplyTo<Request>> reply =
       servers_.At(servers.front(), requests.front(), limit);

@@ -195,8 +195,8 @@ class ClusterConnection final : public Connection {
   // These are about namespaces and rules.
   absl::StatusOr<CreateNamespaceReply> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<NamespaceStatus> Route(const DescribeNamespaceRequest& request,
-                                        const CallLimit& limit);
+  absl::StatusOr<DescribeNamespaceReply> Route(
+      const DescribeNamespaceRequest& request, const CallLimit& limit);
   absl::StatusOr<ListNamespacesReply> Route(
       const ListNamespacesRequest& request, const CallLimit& limit);
 

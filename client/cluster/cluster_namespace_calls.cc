@@ -15,7 +15,9 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "google/protobuf/repeated_ptr_field.h"
 
 namespace tensorkv {
 namespace {
@@ -26,12 +28,13 @@ ListNamespacesReply TakeHomes(const ClusterPlacement& placement,
                               std::vector<ListNamespacesReply>& pages) {
   ListNamespacesReply homes;
   for (size_t i = 0; i < pages.size(); ++i) {
-    std::erase_if(pages[i].namespaces, [&](NamespaceStatus& status) {
-      const uint32_t home = OwnerOf(placement, status.name, "");
-      if (placement.servers[home].name != servers[i]) return false;
-      homes.namespaces.push_back(std::move(status));
-      return true;
-    });
+    google::protobuf::RepeatedPtrField<NamespaceStatus> others;
+    for (NamespaceStatus& status : *pages[i].mutable_namespaces()) {
+      const uint32_t home = OwnerOf(placement, status.name(), "");
+      const bool is_at_home = placement.servers[home].name == servers[i];
+      *(is_at_home ? homes.add_namespaces() : others.Add()) = std::move(status);
+    }
+    pages[i].mutable_namespaces()->Swap(&others);
   }
   return homes;
 }
@@ -46,7 +49,13 @@ bool IsBehindHome(const absl::Status& status) {
 }
 
 KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
-  return {.uid = status.uid, .is_mirrored = status.config.mirrored};
+  return {.uid = status.uid(), .is_mirrored = status.config().mirrored()};
+}
+
+DescribeNamespaceRequest RequestToDescribe(const std::string& name_space) {
+  DescribeNamespaceRequest request;
+  request.set_namespace_(name_space);
+  return request;
 }
 
 }  // namespace
@@ -54,27 +63,26 @@ KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
 absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
     const CreateNamespaceRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  if (request.config.mode == Mode::kBounded && servers.size() > 1) {
+                   servers_.HomeFirst(request.namespace_(), limit));
+  if (request.config().mode() == v1::MODE_BOUNDED && servers.size() > 1) {
     return absl::UnimplementedError(
         "mode: bounded is not for several servers, each of which has only the "
         "steps of its own keys");
   }
   // The home decides who has created the namespace. The others take what it
   // has, also what an earlier call has left undone.
-  namespaces_.ForgetKind(request.name_space);
+  namespaces_.ForgetKind(request.namespace_());
   const absl::StatusOr<CreateNamespaceReply> home =
       servers_.At(servers.front(), request, limit);
   if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
   CreateNamespaceRequest elsewhere = request;
-  elsewhere.on_existing = OnExisting::kKeep;
+  elsewhere.set_on_existing(v1::ON_EXISTING_KEEP);
   if (!home.ok() && servers.size() > 1) {
     ASSIGN_OR_RETURN(
-        const NamespaceStatus status,
-        servers_.At(servers.front(),
-                    DescribeNamespaceRequest{.name_space = request.name_space},
+        DescribeNamespaceReply reply,
+        servers_.At(servers.front(), RequestToDescribe(request.namespace_()),
                     limit));
-    elsewhere.config = status.config;
+    elsewhere.mutable_config()->Swap(reply.mutable_status()->mutable_config());
   }
   const auto others = servers_.AtEach(
       AfterFirst(servers), [&](const std::string&) { return elsewhere; },
@@ -84,34 +92,35 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
   absl::c_replace_if(statuses, IsBehindHome, absl::OkStatus());
   RETURN_IF_ERROR(MostActionableError(statuses));
   const auto learn = [&](const std::string& server, uint64_t uid) {
-    namespaces_.LearnKind(request.name_space, server,
-                          {uid, request.config.mirrored});
+    namespaces_.LearnKind(request.namespace_(), server,
+                          {uid, request.config().mirrored()});
   };
-  learn(servers.front(), home->uid);
+  learn(servers.front(), home->uid());
   for (size_t i = 0; i < others.size(); ++i) {
-    if (others[i].ok()) learn(servers[i + 1], others[i]->uid);
+    if (others[i].ok()) learn(servers[i + 1], others[i]->uid());
   }
   return home;
 }
 
-absl::StatusOr<NamespaceStatus> ClusterConnection::Route(
+absl::StatusOr<DescribeNamespaceReply> ClusterConnection::Route(
     const DescribeNamespaceRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
+                   servers_.HomeFirst(request.namespace_(), limit));
+  ASSIGN_OR_RETURN(std::vector<DescribeNamespaceReply> replies,
                    AskEach(servers, request, limit));
   KnownNamespaces::ByServer<uint64_t> uids;
   // The home's last: what it says counts.
   for (size_t i = servers.size(); i-- > 0;) {
-    uids[servers[i]] = statuses[i].uid;
-    namespaces_.LearnKind(request.name_space, servers[i], KindOf(statuses[i]));
+    const NamespaceStatus& status = replies[i].status();
+    uids[servers[i]] = status.uid();
+    namespaces_.LearnKind(request.namespace_(), servers[i], KindOf(status));
   }
-  if (statuses.front().config.mirrored) {
-    statuses.resize(1);  // The others have the same.
+  if (replies.front().status().config().mirrored()) {
+    replies.resize(1);  // The others have the same.
   }
-  NamespaceStatus total = SumOf(std::move(statuses));
-  namespaces_.Learn(request.name_space, total.uid, total.config.mode,
-                    std::move(uids));
+  DescribeNamespaceReply total = SumOf(std::move(replies));
+  namespaces_.Learn(request.namespace_(), total.status().uid(),
+                    FromProto(total.status().config().mode()), std::move(uids));
   return total;
 }
 
@@ -122,7 +131,7 @@ absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
                    AskEach(servers, request, limit));
   ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
   pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
-  return MergePages(std::move(pages), request.page_size);
+  return MergePages(std::move(pages), request.page_size());
 }
 
 // --- Kinds ----------------------------------------------------------------
@@ -131,11 +140,9 @@ absl::StatusOr<KnownNamespaces::Kind> ClusterConnection::KindAt(
     const std::string& server, const std::string& name_space,
     const CallLimit& limit) {
   if (const auto known = namespaces_.KindAt(name_space, server)) return *known;
-  ASSIGN_OR_RETURN(
-      const NamespaceStatus status,
-      servers_.At(server, DescribeNamespaceRequest{.name_space = name_space},
-                  limit));
-  const KnownNamespaces::Kind kind = KindOf(status);
+  ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
+                   servers_.At(server, RequestToDescribe(name_space), limit));
+  const KnownNamespaces::Kind kind = KindOf(reply.status());
   namespaces_.LearnKind(name_space, server, kind);
   return kind;
 }

@@ -41,25 +41,18 @@ int KindOf(const absl::Status& status) {
 }
 
 const std::string& NameIn(const KeyStatus& key) { return key.key(); }
-const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
+const std::string& NameIn(const NamespaceStatus& status) {
+  return status.name();
+}
 
 const std::string& NameIn(const CheckpointStatus& status) {
   return status.name();
 }
 
 auto& ItemsIn(ListReply& page) { return *page.mutable_keys(); }
-auto& ItemsIn(ListNamespacesReply& page) { return page.namespaces; }
+auto& ItemsIn(ListNamespacesReply& page) { return *page.mutable_namespaces(); }
 auto& ItemsIn(ListCheckpointsReply& page) {
   return *page.mutable_checkpoints();
-}
-
-template <typename Reply>
-const std::string& TokenIn(const Reply& page) {
-  if constexpr (requires { page.next_page_token(); }) {
-    return page.next_page_token();
-  } else {
-    return page.next_page_token;
-  }
 }
 
 // Returns where the first of the pages ends that another follows; empty if none
@@ -68,7 +61,7 @@ template <typename Reply>
 std::string EndOf(const std::vector<Reply>& pages) {
   std::string end;
   for (const Reply& page : pages) {
-    const std::string& token = TokenIn(page);
+    const std::string& token = page.next_page_token();
     if (token.empty()) continue;
     if (end.empty() || token < end) end = token;
   }
@@ -133,16 +126,18 @@ ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
 ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
                                uint32_t page_size) {
   std::string end = EndOf(pages);
-  ListNamespacesReply reply;
+  std::vector<NamespaceStatus> namespaces;
   for (NamespaceStatus& status : Merge(pages, end)) {
-    if (!reply.namespaces.empty() &&
-        reply.namespaces.back().name == status.name) {
-      Add(status, reply.namespaces.back());
+    if (!namespaces.empty() && namespaces.back().name() == status.name()) {
+      Add(status, namespaces.back());
     } else {
-      reply.namespaces.push_back(std::move(status));
+      namespaces.push_back(std::move(status));
     }
   }
-  reply.next_page_token = EndPage(page_size, std::move(end), reply.namespaces);
+  ListNamespacesReply reply;
+  reply.set_next_page_token(EndPage(page_size, std::move(end), namespaces));
+  reply.mutable_namespaces()->Add(std::make_move_iterator(namespaces.begin()),
+                                  std::make_move_iterator(namespaces.end()));
   return reply;
 }
 

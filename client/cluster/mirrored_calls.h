@@ -55,12 +55,13 @@ inline std::optional<Step> StepAtItsMirror(
     const ClusterPlacement& placement, const LeaveRequest& request,
     CallAt<DescribeNamespaceRequest> describe) {
   const PushRequest push = {.worker = WorkerOf(request.worker())};
-  const absl::StatusOr<NamespaceStatus> status =
-      describe(MirrorFor(placement, push, /*reader=*/0),
-               DescribeNamespaceRequest{.name_space = request.namespace_()});
-  if (!status.ok()) return std::nullopt;
-  for (const WorkerStatus& each : status->workers) {
-    if (each.worker.rank == push.worker->rank) return each.step;
+  DescribeNamespaceRequest question;
+  question.set_namespace_(request.namespace_());
+  const absl::StatusOr<DescribeNamespaceReply> reply =
+      describe(MirrorFor(placement, push, /*reader=*/0), question);
+  if (!reply.ok()) return std::nullopt;
+  for (const WorkerStatus& each : reply->status().workers()) {
+    if (each.worker().rank() == request.worker().rank()) return each.step();
   }
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 #include "client/cluster/split_call.h"
 #include "client/internal/steady_now.h"
 #include "contract/glob.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "contract/row_ids.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -226,7 +227,7 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
     return Delete(request, limit);
   } else if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
     auto reply = inner_->Call(request, limit.OfShare());
-    keys_.Forget(request.name_space);
+    keys_.Forget(request.namespace_());
     return reply;
   } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
     RETURN_IF_ERROR(CheckTakesRule(request, limit));
@@ -445,13 +446,15 @@ absl::StatusOr<bool> SplittingConnection::QueryIsWhole(
 
 absl::StatusOr<bool> SplittingConnection::QueryAllowsSlices(
     const std::string& name_space, const Limit& limit) {
-  const DescribeNamespaceRequest request = {.name_space = name_space};
-  ASSIGN_OR_RETURN(const NamespaceStatus status,
+  DescribeNamespaceRequest request;
+  request.set_namespace_(name_space);
+  ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
                    inner_->Call(request, limit.OfShare()));
-  return !status.config.gradient_guard.is_on() &&
-         !NeedsWholeKeys(status.config.rule.name) &&
-         absl::c_none_of(status.rules, [](const RuleBinding& binding) {
-           return NeedsWholeKeys(binding.rule.name);
+  const NamespaceStatus& status = reply.status();
+  ASSIGN_OR_RETURN(const NamespaceConfig config, FromProto(status.config()));
+  return !config.gradient_guard.is_on() && !NeedsWholeKeys(config.rule.name) &&
+         absl::c_none_of(status.rules(), [](const v1::RuleBinding& binding) {
+           return NeedsWholeKeys(binding.rule().name());
          });
 }
 
@@ -474,15 +477,15 @@ absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
 
 absl::Status SplittingConnection::CheckTakesGuard(
     const UpdateNamespaceRequest& request, const Limit& limit) {
-  const bool sets_guard =
-      absl::c_any_of(request.update_mask, [](const std::string& path) {
+  const bool sets_guard = absl::c_any_of(
+      request.update_mask().paths(), [](const std::string& path) {
         return absl::StartsWith(path, "gradient_guard");
       });
-  if (!sets_guard || !request.config.gradient_guard.is_on()) {
-    return absl::OkStatus();
-  }
+  if (!sets_guard) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const NamespaceConfig config, KnownConfig(request.config()));
+  if (!config.gradient_guard.is_on()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.name_space, limit));
+                   Refresh(request.namespace_(), limit));
   if (layouts->empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "gradient_guard: expected none in a namespace that has key \"",

@@ -16,6 +16,9 @@ absl::Status CheckFields(const JoinReply& reply);
 absl::Status CheckFields(const KeepAliveReply& reply);
 absl::Status CheckFields(const ListReply& reply);
 absl::Status CheckFields(const StatReply& reply);
+absl::Status CheckFields(const DescribeNamespaceReply& reply);
+absl::Status CheckFields(const ListNamespacesReply& reply);
+absl::Status CheckFields(const UpdateNamespaceReply& reply);
 // Other replies have no field that could be wrong.
 template <typename Reply>
 absl::Status CheckFields(const Reply&) {

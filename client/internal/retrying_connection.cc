@@ -15,6 +15,8 @@ template <typename Request>
 bool MayComeTwice(const Request& request) {
   if constexpr (requires { request.on_existing; }) {
     if (request.on_existing == OnExisting::kKeep) return true;
+  } else if constexpr (requires { request.on_existing(); }) {
+    if (request.on_existing() == v1::ON_EXISTING_KEEP) return true;
   }
   if constexpr (requires { request.allow_missing(); }) {
     if (request.allow_missing()) return true;

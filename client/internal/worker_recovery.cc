@@ -31,8 +31,8 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 // Returns the highest step that the worker of that name has pushed to any
 // server.
 Step StepOfWorker(const NamespaceStatus& name_space, absl::string_view name) {
-  for (const WorkerStatus& worker : name_space.workers) {
-    if (worker.name == name) return worker.step;
+  for (const WorkerStatus& worker : name_space.workers()) {
+    if (worker.name() == name) return worker.step();
   }
   return 0;
 }
@@ -113,13 +113,13 @@ WorkerRecovery::WorkerRecovery(Client& client, const WorkerOptions& options,
     : client_(client),
       options_(options),
       environment_(std::move(environment)),
-      is_repeatable_(name_space.config.mode == Mode::kSync ||
-                     name_space.config.mode == Mode::kBounded),
-      has_rounds_(name_space.config.mode == Mode::kSync),
-      namespace_uid_(name_space.uid),
+      is_repeatable_(name_space.config().mode() == v1::MODE_SYNC ||
+                     name_space.config().mode() == v1::MODE_BOUNDED),
+      has_rounds_(name_space.config().mode() == v1::MODE_SYNC),
+      namespace_uid_(name_space.uid()),
       copies_(client_.transfer().max_idle_bytes,
               client_.transfer().max_idle_time, environment_.run_after),
-      open_(name_space.config.max_open_rounds),
+      open_(name_space.config().max_open_rounds()),
       joined_{WorkerOf(joined.worker()), joined.server_incarnation()},
       lease_(std::make_unique<LeaseRenewal>(client_, options.lease,
                                             options.on_membership_lost)) {

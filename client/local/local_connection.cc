@@ -3,6 +3,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "base/answer.h"
@@ -103,11 +104,14 @@ auto Ask(Store& store, const DescribeNamespaceRequest& request,
 absl::StatusOr<ListNamespacesReply> Ask(Store& store,
                                         const ListNamespacesRequest&,
                                         Context context) {
-  ListNamespacesReply reply;
   ASSIGN_OR_RETURN(
-      reply.namespaces,
+      std::vector<NamespaceStatus> namespaces,
       store.ListNamespaces(
           "", SIZE_MAX, [](absl::string_view) { return true; }, context));
+  ListNamespacesReply reply;
+  for (NamespaceStatus& each : namespaces) {
+    *reply.add_namespaces() = std::move(each);
+  }
   return reply;
 }
 auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {

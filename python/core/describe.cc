@@ -8,9 +8,10 @@
 
 #include "absl/time/time.h"
 #include "contract/choice_names.h"
+#include "contract/duration.h"
 #include "contract/proto_codec.h"
-#include "google/protobuf/repeated_field.h"
 #include "contract/timestamp.h"
+#include "google/protobuf/repeated_field.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "python/core/arguments.h"
 
@@ -31,6 +32,11 @@ std::vector<std::string> TextsOf(
   return {texts.begin(), texts.end()};
 }
 
+double SecondsIn(const google::protobuf::Duration& proto) {
+  return absl::ToDoubleSeconds(
+      DecodeDuration("", proto).value_or(absl::ZeroDuration()));
+}
+
 template <typename Choice>
 std::string NameTextOf(Choice choice) {
   return std::string(NameOf(choice));
@@ -38,17 +44,18 @@ std::string NameTextOf(Choice choice) {
 
 }  // namespace
 
-py::dict Describe(const GuardCounts& counts) {
-  return py::dict("rank"_a = counts.rank, "not_finite"_a = counts.not_finite,
-                  "too_large"_a = counts.too_large);
+py::dict Describe(const v1::GuardCounts& counts) {
+  py::object rank = py::none();
+  if (counts.has_rank()) rank = py::int_(counts.rank());
+  return py::dict("rank"_a = rank, "not_finite"_a = counts.not_finite(),
+                  "too_large"_a = counts.too_large());
 }
 
 py::dict Describe(const WorkerStatus& worker) {
-  return py::dict(
-      "name"_a = worker.name, "rank"_a = worker.worker.rank,
-      "epoch"_a = worker.worker.epoch, "live"_a = worker.live,
-      "left"_a = worker.left, "step"_a = worker.step,
-      "lease_remaining"_a = absl::ToDoubleSeconds(worker.lease_remaining));
+  return py::dict("name"_a = worker.name(), "rank"_a = worker.worker().rank(),
+                  "epoch"_a = worker.worker().epoch(), "live"_a = worker.live(),
+                  "left"_a = worker.left(), "step"_a = worker.step(),
+                  "lease_remaining"_a = SecondsIn(worker.lease_remaining()));
 }
 
 py::dict Describe(const KeyStatus& key) {
@@ -66,19 +73,24 @@ py::dict Describe(const KeyStatus& key) {
 
 py::dict Describe(const NamespaceStatus& status) {
   py::dict rules;
-  for (const RuleBinding& binding : status.rules) {
-    rules[py::str(binding.key_pattern)] = binding.rule.ToString();
+  for (const v1::RuleBinding& binding : status.rules()) {
+    rules[py::str(binding.key_pattern())] =
+        FromProto(binding.rule()).ToString();
   }
-  py::dict dict("name"_a = status.name,
-                "guard_counts"_a = DescribeAll(status.guard_counts),
-                "live_workers"_a = status.live_workers,
-                "workers"_a = DescribeAll(status.workers), "rules"_a = rules,
-                "num_keys"_a = status.num_keys, "revision"_a = status.revision,
-                "rounds_open"_a = status.rounds_open,
-                "rounds_closed"_a = status.rounds_closed,
-                "rounds_failed"_a = status.rounds_failed,
-                "calls_waiting"_a = status.calls_waiting);
-  ForEachField(status.config,
+  py::dict dict("name"_a = status.name(),
+                "guard_counts"_a = DescribeAll(status.guard_counts()),
+                "live_workers"_a = status.live_workers(),
+                "workers"_a = DescribeAll(status.workers()), "rules"_a = rules,
+                "num_keys"_a = status.num_keys(),
+                "revision"_a = status.revision(),
+                "rounds_open"_a = status.rounds_open(),
+                "rounds_closed"_a = status.rounds_closed(),
+                "rounds_failed"_a = status.rounds_failed(),
+                "calls_waiting"_a = status.calls_waiting());
+  // A status is checked when it comes.
+  const NamespaceConfig config =
+      FromProto(status.config()).value_or(NamespaceConfig());
+  ForEachField(config,
                [&]<typename Field>(const char* name, const Field& field) {
                  if constexpr (std::is_enum_v<Field>) {
                    dict[name] = NameTextOf(field);

@@ -7,22 +7,23 @@
 
 #include <vector>
 
+#include "contract/checkpoint_requests.h"
 #include "contract/requests.h"
 
 namespace tensorkv::python {
 
 // Return the dicts that Python's callers get. REQUIRES: the GIL.
 pybind11::dict Describe(const KeyStatus& key);
-pybind11::dict Describe(const GuardCounts& counts);
+pybind11::dict Describe(const v1::GuardCounts& counts);
 pybind11::dict Describe(const WorkerStatus& worker);
 pybind11::dict Describe(const NamespaceStatus& status);
 pybind11::dict Describe(const CheckpointStatus& status);
 pybind11::dict Describe(const ServerStatus& status);
 
-template <typename Status>
-pybind11::list DescribeAll(const std::vector<Status>& all) {
+template <typename Statuses>
+pybind11::list DescribeAll(const Statuses& all) {
   pybind11::list list;
-  for (const Status& each : all) list.append(Describe(each));
+  for (const auto& each : all) list.append(Describe(each));
   return list;
 }
 

@@ -185,23 +185,17 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   proto->set_revision(snapshot.revision);
   proto->set_max_version(snapshot.max_version);
   proto->set_restored_versions(snapshot.restored_versions);
-  v1::CreateNamespaceRequest config;
-  ToProto(CreateNamespaceRequest{.config = snapshot.config}, &config);
-  proto->mutable_config()->Swap(config.mutable_config());
+  ToProto(snapshot.config, proto->mutable_config());
   for (const FormerQuorum& former : snapshot.former_quorums) {
     v1::SavedQuorum* const saved = proto->add_former_quorums();
     saved->set_last_step(former.last_step);
     saved->set_quorum(former.quorum);
   }
   for (const RuleBinding& binding : snapshot.rules) {
-    v1::RuleBinding* const rule = proto->add_rules();
-    rule->set_key_pattern(binding.key_pattern);
-    ToProto(binding.rule, rule->mutable_rule());
+    ToProto(binding, proto->add_rules());
   }
   for (const MultipliersBinding& binding : snapshot.multipliers) {
-    v1::MultipliersBinding* const bound = proto->add_multipliers();
-    bound->set_key_pattern(binding.key_pattern);
-    ToProto(binding.multipliers, bound->mutable_multipliers());
+    ToProto(binding, proto->add_multipliers());
   }
   for (const WorkerSnapshot& worker : snapshot.workers) {
     WorkerToProto(worker, proto->add_workers());
@@ -220,10 +214,7 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   snapshot.revision = proto.revision();
   snapshot.max_version = proto.max_version();
   snapshot.restored_versions = proto.restored_versions();
-  v1::CreateNamespaceRequest config;
-  *config.mutable_config() = proto.config();
-  ASSIGN_OR_RETURN(CreateNamespaceRequest request, FromProto(config));
-  snapshot.config = std::move(request.config);
+  ASSIGN_OR_RETURN(snapshot.config, KnownConfig(proto.config()));
   for (const v1::SavedQuorum& former : proto.former_quorums()) {
     snapshot.former_quorums.push_back({former.last_step(), former.quorum()});
   }

@@ -16,7 +16,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-using Statuses = std::vector<NamespaceStatus>;
+using Summaries = std::vector<NamespaceSummary>;
 using Labels = std::vector<ClientMetric::Label>;
 
 constexpr const char* kWaitReasons[] = {
@@ -28,11 +28,11 @@ static_assert(std::size(kWaitReasons) == kNumWaitReasons);
 using Add = absl::FunctionRef<void(double value, Labels labels)>;
 
 MetricFamily FamilyOf(
-    const Statuses& statuses, const char* name, const char* help,
+    const Summaries& statuses, const char* name, const char* help,
     MetricType type,
-    absl::FunctionRef<void(const NamespaceStatus& status, Add add)> samples) {
+    absl::FunctionRef<void(const NamespaceSummary& status, Add add)> samples) {
   MetricFamily family{name, help, type, {}};
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& status : statuses) {
     samples(status, [&](double value, Labels labels) {
       labels.insert(labels.begin(), {"namespace", status.name});
       AddMetric(value, std::move(labels), family);
@@ -41,14 +41,14 @@ MetricFamily FamilyOf(
   return family;
 }
 
-void AddMemory(const NamespaceStatus& status, Add add) {
+void AddMemory(const NamespaceSummary& status, Add add) {
   add(status.memory.values, {{"use", "values"}});
   add(status.memory.state, {{"use", "state"}});
   add(status.memory.contributions, {{"use", "contributions"}});
   add(status.memory.metadata, {{"use", "metadata"}});
 }
 
-void AddDeviceMemory(const NamespaceStatus& status, Add add) {
+void AddDeviceMemory(const NamespaceSummary& status, Add add) {
   for (const DeviceMemoryUse& on : status.device_memory) {
     add(on.memory.values, {{"use", "values"}, {"device", on.device}});
     add(on.memory.state, {{"use", "state"}, {"device", on.device}});
@@ -57,13 +57,13 @@ void AddDeviceMemory(const NamespaceStatus& status, Add add) {
   }
 }
 
-void AddRefused(const NamespaceStatus& status, Add add) {
+void AddRefused(const NamespaceSummary& status, Add add) {
   add(status.contributions_late, {{"reason", "late"}});
   add(status.contributions_duplicate, {{"reason", "duplicate"}});
   add(status.contributions_fenced, {{"reason", "fenced"}});
 }
 
-void AddGuarded(const NamespaceStatus& status, Add add) {
+void AddGuarded(const NamespaceSummary& status, Add add) {
   for (const GuardCounts& counts : status.guard_counts) {
     const std::string rank =
         counts.rank ? std::to_string(*counts.rank) : "none";
@@ -75,7 +75,7 @@ void AddGuarded(const NamespaceStatus& status, Add add) {
   }
 }
 
-void AddWaiting(const NamespaceStatus& status, Add add) {
+void AddWaiting(const NamespaceSummary& status, Add add) {
   for (const WaitStatus& wait : status.waits) {
     if (wait.calls_waiting + wait.calls_ended == 0) continue;
     add(wait.calls_waiting,
@@ -84,13 +84,13 @@ void AddWaiting(const NamespaceStatus& status, Add add) {
 }
 
 // Sum and count, without quantiles.
-MetricFamily WaitedFamily(const Statuses& statuses) {
+MetricFamily WaitedFamily(const Summaries& statuses) {
   MetricFamily family{"tensorkv_waited_seconds",
                       "How long calls have waited, by what they waited for "
                       "last.",
                       MetricType::Summary,
                       {}};
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& status : statuses) {
     for (const WaitStatus& wait : status.waits) {
       if (wait.calls_waiting + wait.calls_ended == 0) continue;
       ClientMetric& metric = family.metric.emplace_back();
@@ -107,50 +107,50 @@ MetricFamily WaitedFamily(const Statuses& statuses) {
 }  // namespace
 
 std::vector<MetricFamily> StoreCollectable::Collect() const {
-  const Statuses statuses = namespaces_.Summaries();
+  const Summaries statuses = namespaces_.Summaries();
   const auto family = [&](const char* name, const char* help, MetricType type,
                           auto samples) {
     return FamilyOf(statuses, name, help, type, samples);
   };
   const auto number = [&](const char* name, const char* help, MetricType type,
-                          uint64_t NamespaceStatus::*field) {
+                          uint64_t NamespaceSummary::*field) {
     return family(name, help, type,
-                  [field](const NamespaceStatus& status, Add add) {
+                  [field](const NamespaceSummary& status, Add add) {
                     add(status.*field, {});
                   });
   };
   return {
       number("tensorkv_keys", "Keys that exist.", MetricType::Gauge,
-             &NamespaceStatus::num_keys),
+             &NamespaceSummary::num_keys),
       family("tensorkv_memory_bytes", "Bytes held, by use.", MetricType::Gauge,
              AddMemory),
       family("tensorkv_namespace_budget_bytes", "Bound on the bytes held.",
              MetricType::Gauge,
-             [](const NamespaceStatus& status, Add add) {
-               add(status.config.budget_bytes, {});
+             [](const NamespaceSummary& status, Add add) {
+               add(status.budget_bytes, {});
              }),
       family("tensorkv_device_memory_bytes", "Bytes held on the GPU, by use.",
              MetricType::Gauge, AddDeviceMemory),
       number("tensorkv_updates_total", "Updates applied to values.",
-             MetricType::Counter, &NamespaceStatus::updates_applied),
+             MetricType::Counter, &NamespaceSummary::updates_applied),
       number("tensorkv_rounds_open", "Rounds that wait for contributions.",
-             MetricType::Gauge, &NamespaceStatus::rounds_open),
+             MetricType::Gauge, &NamespaceSummary::rounds_open),
       number("tensorkv_rounds_closed_total", "Rounds applied.",
-             MetricType::Counter, &NamespaceStatus::rounds_closed),
+             MetricType::Counter, &NamespaceSummary::rounds_closed),
       number("tensorkv_rounds_failed_total", "Rounds dropped.",
-             MetricType::Counter, &NamespaceStatus::rounds_failed),
+             MetricType::Counter, &NamespaceSummary::rounds_failed),
       number("tensorkv_calls_waiting", "Calls that wait.", MetricType::Gauge,
-             &NamespaceStatus::calls_waiting),
+             &NamespaceSummary::calls_waiting),
       family("tensorkv_waiting", "Calls that wait now, by what they wait for.",
              MetricType::Gauge, AddWaiting),
       WaitedFamily(statuses),
       family("tensorkv_workers_live", "Workers whose lease has not ended.",
              MetricType::Gauge,
-             [](const NamespaceStatus& status, Add add) {
+             [](const NamespaceSummary& status, Add add) {
                add(status.live_workers, {});
              }),
       number("tensorkv_lease_expirations_total", "Workers that were lost.",
-             MetricType::Counter, &NamespaceStatus::lease_expirations),
+             MetricType::Counter, &NamespaceSummary::lease_expirations),
       family("tensorkv_contributions_refused_total",
              "Contributions that came too late, twice, or from no member.",
              MetricType::Counter, AddRefused),
@@ -159,7 +159,7 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
              MetricType::Counter, AddGuarded),
       number("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
-             MetricType::Gauge, &NamespaceStatus::slowest_lag),
+             MetricType::Gauge, &NamespaceSummary::slowest_lag),
   };
 }
 

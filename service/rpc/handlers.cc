@@ -87,23 +87,23 @@ void FitPage(const MessageLimits& limits,
 
 int PageSizeOf(const ListNamespacesRequest& request) {
   return static_cast<int>(
-      request.page_size == 0
+      request.page_size() == 0
           ? kDefaultNamespacesOfPage
-          : std::min(request.page_size, kMaxNamespacesOfPage));
+          : std::min(request.page_size(), kMaxNamespacesOfPage));
 }
 
 // Returns the page that the request asks for. `statuses` follow its token, in
 // order of their names.
-v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
-                                  const ListNamespacesRequest& request) {
+ListNamespacesReply PageOf(std::vector<NamespaceStatus> statuses,
+                           const ListNamespacesRequest& request) {
   const int page_size = PageSizeOf(request);
-  v1::ListNamespacesResponse page;
-  for (const NamespaceStatus& status : statuses) {
+  ListNamespacesReply page;
+  for (NamespaceStatus& status : statuses) {
     if (page.namespaces_size() == page_size) {
       page.set_next_page_token(page.namespaces(page_size - 1).name());
       break;
     }
-    ToProto(status, page.add_namespaces());
+    *page.add_namespaces() = std::move(status);
   }
   return page;
 }
@@ -376,14 +376,14 @@ Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes,
 
 Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(ListNamespacesRequest request,
-                   Decode<v1::ListNamespacesRequest>(bytes, limits_));
+  ListNamespacesRequest request;
+  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
   // One more than the page tells whether there is another.
-  ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> statuses,
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
                    namespaces_.ListNamespaces(
-                       request.page_token, PageSizeOf(request) + 1,
+                       request.page_token(), PageSizeOf(request) + 1,
                        [](absl::string_view) { return true; }, context));
-  v1::ListNamespacesResponse page = PageOf(statuses, request);
+  ListNamespacesReply page = PageOf(std::move(statuses), request);
   FitPage(limits_, *page.mutable_namespaces(), page);
   return Serialize(page, limits_);
 }

@@ -161,13 +161,14 @@ bool GuardedStaging::ReadsInPlace(absl::string_view name_space) {
 
 absl::StatusOr<CreateNamespaceReply> GuardedNamespaceAdmin::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kCreateNamespace, request.name_space, context,
+  return Guarded(access_, Method::kCreateNamespace, request.namespace_(),
+                 context,
                  [&] { return inner_.CreateNamespace(request, context); });
 }
 
-absl::StatusOr<NamespaceStatus> GuardedNamespaceAdmin::DescribeNamespace(
+absl::StatusOr<DescribeNamespaceReply> GuardedNamespaceAdmin::DescribeNamespace(
     const DescribeNamespaceRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kDescribeNamespace, request.name_space,
+  return Guarded(access_, Method::kDescribeNamespace, request.namespace_(),
                  context,
                  [&] { return inner_.DescribeNamespace(request, context); });
 }
@@ -187,7 +188,8 @@ GuardedNamespaceAdmin::ListNamespaces(absl::string_view after,
 
 absl::Status GuardedNamespaceAdmin::DeleteNamespace(
     const DeleteNamespaceRequest& request, const CallContext& context) {
-  return Guarded(access_, Method::kDeleteNamespace, request.name_space, context,
+  return Guarded(access_, Method::kDeleteNamespace, request.namespace_(),
+                 context,
                  [&] { return inner_.DeleteNamespace(request, context); });
 }
 

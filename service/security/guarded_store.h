@@ -80,7 +80,7 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
   absl::StatusOr<CreateNamespaceReply> CreateNamespace(
       const CreateNamespaceRequest& request,
       const CallContext& context) override;
-  absl::StatusOr<NamespaceStatus> DescribeNamespace(
+  absl::StatusOr<DescribeNamespaceReply> DescribeNamespace(
       const DescribeNamespaceRequest& request,
       const CallContext& context) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(

@@ -25,6 +25,7 @@
 #include "base/mutex.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_answer.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {

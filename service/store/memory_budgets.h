@@ -14,6 +14,7 @@
 #include "contract/requests.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
+#include "service/store/namespace_summary.h"
 
 namespace tensorkv {
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/config_fields.h"
 #include "service/store/names.h"
@@ -272,55 +273,60 @@ bool MemoryTensorStore::ReadsInPlace(absl::string_view name_space) {
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
-  return OnceBlocking(*calls_, request, context,
-                      [&] { return MakeNamespace(request); });
+  ASSIGN_OR_RETURN(const NamespaceConfig config, KnownConfig(request.config()));
+  ASSIGN_OR_RETURN(const OnExisting on_existing,
+                   DecodeOnExisting(request.on_existing()));
+  return OnceBlocking(*calls_, request, context, [&] {
+    return MakeNamespace(request.namespace_(), config, on_existing);
+  });
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
-    const CreateNamespaceRequest& request) {
-  if (request.on_existing == OnExisting::kReplace) {
+    const std::string& name, const NamespaceConfig& config,
+    OnExisting on_existing) {
+  if (on_existing == OnExisting::kReplace) {
     return absl::InvalidArgumentError(
         "on_existing of a namespace: expected FAIL or KEEP, got REPLACE");
   }
-  ASSIGN_OR_RETURN(
-      NamespacePtr created,
-      Namespace::Create(request.name_space, request.config, environment_));
+  ASSIGN_OR_RETURN(NamespacePtr created,
+                   Namespace::Create(name, config, environment_));
   const uint64_t created_uid = created->uid();
   uint64_t uid = 0;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(uid, Insert(request, std::move(created)));
+    ASSIGN_OR_RETURN(uid, Insert(name, on_existing, std::move(created)));
   }
-  if (uid == created_uid) {
-    Report(StoreEvent::kNamespaceCreated, request.name_space, "");
-  }
-  return CreateNamespaceReply{.uid = uid};
+  if (uid == created_uid) Report(StoreEvent::kNamespaceCreated, name, "");
+  CreateNamespaceReply reply;
+  reply.set_uid(uid);
+  return reply;
 }
 
-absl::StatusOr<uint64_t> MemoryTensorStore::Insert(
-    const CreateNamespaceRequest& request, NamespacePtr created) {
-  const auto existing = namespaces_.find(request.name_space);
+absl::StatusOr<uint64_t> MemoryTensorStore::Insert(const std::string& name,
+                                                   OnExisting on_existing,
+                                                   NamespacePtr created) {
+  const auto existing = namespaces_.find(name);
   if (existing != namespaces_.end()) {
-    if (request.on_existing == OnExisting::kFail) {
-      return ExistsAlready(request.name_space);
-    }
+    if (on_existing == OnExisting::kFail) return ExistsAlready(name);
     RETURN_IF_ERROR(CheckSameConfig(
-        absl::StrCat("namespace ", Quoted(request.name_space),
+        absl::StrCat("namespace ", Quoted(name),
                      " exists already, with another configuration"),
-        request.name_space, existing->second->config(), created->config(),
+        name, existing->second->config(), created->config(),
         ConfigFields::kAll));
     return existing->second->uid();
   }
   RETURN_IF_ERROR(CheckNumNamespaces(namespaces_.size() + 1));
   const uint64_t uid = created->uid();
-  namespaces_.emplace(request.name_space, std::move(created));
+  namespaces_.emplace(name, std::move(created));
   return uid;
 }
 
-absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
+absl::StatusOr<DescribeNamespaceReply> MemoryTensorStore::DescribeNamespace(
     const DescribeNamespaceRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return found->Describe();
+  DescribeNamespaceReply reply;
+  *reply.mutable_status() = found->Describe();
+  return reply;
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
@@ -335,8 +341,8 @@ absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
       if (statuses.size() == max_namespaces) break;
       if (!shows(name)) continue;
       statuses.push_back(each->Describe());
-      statuses.back().workers.clear();
-      statuses.back().guard_counts.clear();
+      statuses.back().clear_workers();
+      statuses.back().clear_guard_counts();
     }
     last = some.back().first;
   }
@@ -356,8 +362,8 @@ MemoryTensorStore::NamespacesAfter(absl::string_view name) const {
   return some;
 }
 
-std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
-  std::vector<NamespaceStatus> summaries;
+std::vector<NamespaceSummary> MemoryTensorStore::Summaries() const {
+  std::vector<NamespaceSummary> summaries;
   for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
   return summaries;
 }
@@ -379,14 +385,14 @@ absl::Status MemoryTensorStore::DeleteNamespace(
 }
 
 absl::Status MemoryTensorStore::Remove(const DeleteNamespaceRequest& request) {
-  const std::string& name_space = request.name_space;
+  const std::string& name_space = request.namespace_();
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
   }
   RETURN_IF_ERROR(CheckNamespaceName(name_space));
   const absl::StatusOr<NamespacePtr> sought =
-      Find(name_space, request.namespace_uid);
+      Find(name_space, request.namespace_uid());
   // One that is not here may be about to come from another server.
   if (sought.ok() || absl::IsNotFound(sought.status())) {
     MutexLock lock(&mutex_);

@@ -88,7 +88,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<CreateNamespaceReply> CreateNamespace(
       const CreateNamespaceRequest& request,
       const CallContext& context = {}) override;
-  absl::StatusOr<NamespaceStatus> DescribeNamespace(
+  absl::StatusOr<DescribeNamespaceReply> DescribeNamespace(
       const DescribeNamespaceRequest& request,
       const CallContext& context = {}) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
@@ -100,7 +100,7 @@ class MemoryTensorStore final : public TensorStore,
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
-  std::vector<NamespaceStatus> Summaries() const override;
+  std::vector<NamespaceSummary> Summaries() const override;
   absl::StatusOr<std::vector<OpenRound>> OpenRounds(
       absl::string_view name_space) const override;
 
@@ -154,12 +154,14 @@ class MemoryTensorStore final : public TensorStore,
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
+  // Creates the namespace; `on_existing` is that of the request.
   absl::StatusOr<CreateNamespaceReply> MakeNamespace(
-      const CreateNamespaceRequest& request);
+      const std::string& name, const NamespaceConfig& config,
+      OnExisting on_existing);
   // Adds `created`, unless an existing namespace will do. Returns the uid of
   // the one that is there then.
-  absl::StatusOr<uint64_t> Insert(const CreateNamespaceRequest& request,
-                                  NamespacePtr created)
+  absl::StatusOr<uint64_t> Insert(const std::string& name,
+                                  OnExisting on_existing, NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the namespace that the request names, and ends what waits there.
   absl::Status Remove(const DeleteNamespaceRequest& request);

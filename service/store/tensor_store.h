@@ -108,7 +108,7 @@ class NamespaceAdmin {
 
   virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
       const CreateNamespaceRequest& request, const CallContext& context) = 0;
-  virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
+  virtual absl::StatusOr<DescribeNamespaceReply> DescribeNamespace(
       const DescribeNamespaceRequest& request, const CallContext& context) = 0;
   // Returns the namespaces with names after `after` that `shows` names, in
   // order of their names, at most `max_namespaces` of them, without their

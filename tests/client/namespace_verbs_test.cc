@@ -64,7 +64,7 @@ TEST_F(NamespaceVerbsTest, AllPagesAreWithinOneTimeout) {
 
 TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
   script_.reply<ListRequest>().set_next_page_token("next");
-  script_.reply<ListNamespacesRequest>().next_page_token = "next";
+  script_.reply<ListNamespacesRequest>().set_next_page_token("next");
   script_.reply<ListCheckpointsRequest>().set_next_page_token("next");
   Client client = MakeClient({.name_space = "n"});
 

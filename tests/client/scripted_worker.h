@@ -22,13 +22,21 @@ class ScriptedWorkerTest : public ScriptedClientTest {
   static constexpr absl::Duration kLongLease = absl::Hours(1);
 
   ScriptedWorkerTest() {
-    script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kSync;
-    script_.reply<DescribeNamespaceRequest>().uid = 17;
+    SetMode(v1::MODE_SYNC);
+    script_.reply<DescribeNamespaceRequest>().mutable_status()->set_uid(17);
     script_.reply<JoinRequest>() =
         JoinedAs({.rank = 1, .epoch = 5}, /*next_step=*/7);
     script_.reply<PushRequest>().results = {{.step = 7}};
     script_.reply<PullRequest>().values.resize(1);
     script_.reply<PushPullRequest>().values.resize(1);
+  }
+
+  // Makes the namespace one of that mode.
+  void SetMode(v1::Mode mode) {
+    script_.reply<DescribeNamespaceRequest>()
+        .mutable_status()
+        ->mutable_config()
+        ->set_mode(mode);
   }
 
   absl::StatusOr<std::unique_ptr<WorkerClient>> Join(

@@ -88,8 +88,11 @@ TEST_F(WorkerRestartTest, StepsMadeAgainAreReadWithoutLaterOnes) {
 }
 
 TEST_F(WorkerRestartTest, FormerSelfsStepsAreReadWithoutLaterOnes) {
-  script_.reply<DescribeNamespaceRequest>().workers = {
-      {.name = "w1", .step = 9}};
+  WorkerStatus& former = *script_.reply<DescribeNamespaceRequest>()
+                              .mutable_status()
+                              ->add_workers();
+  former.set_name("w1");
+  former.set_step(9);
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
 
   ASSERT_OK(worker->Push(worker->step(), EntriesOf({"w"})));
@@ -151,7 +154,7 @@ TEST_F(WorkerRestartTest, RestartIsSeenByAllVerbs) {
 }
 
 TEST_F(WorkerRestartTest, PushOfUnknownOutcomeIsForgottenByARestoredServer) {
-  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  SetMode(v1::MODE_ASYNC);
   const absl::Status unknown = WithReason(
       absl::FailedPreconditionError("unknown"), Reason::kOutcomeUnknown);
   const std::unique_ptr<WorkerClient> worker =

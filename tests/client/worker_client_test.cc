@@ -247,7 +247,7 @@ TEST_F(WorkerClientTest, ReplyThatIsLostIsNoError) {
 }
 
 TEST_F(WorkerClientTest, ReplyThatIsLostIsAnErrorWherePushesAreNotKnownAgain) {
-  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  SetMode(v1::MODE_ASYNC);
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({absl::UnavailableError("down")});
 
@@ -278,7 +278,7 @@ TEST_F(WorkerClientTest, StepThatClosedIsPushedAgainKeyByKeyOrDropped) {
 }
 
 TEST_F(WorkerClientTest, PushesOfAStepAreUpdatesOfTheirOwnInAsyncMode) {
-  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  SetMode(v1::MODE_ASYNC);
   client_options_.compression = EncodeAll("2bit:0.5");
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
   std::vector<std::string> pushed;
@@ -292,7 +292,7 @@ TEST_F(WorkerClientTest, PushesOfAStepAreUpdatesOfTheirOwnInAsyncMode) {
 }
 
 TEST_F(WorkerClientTest, PushThatIsRefusedInAsyncModeLeavesNothingOut) {
-  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  SetMode(v1::MODE_ASYNC);
   client_options_.compression = EncodeAll("2bit:0.5");
   const std::vector<PushEntry> entries = {
       {.key = "w", .tensor = Full({4}, 0.3)}};

@@ -254,33 +254,36 @@ TEST(ProtoCodecErrorsTest, EncodingsHaveReasons) {
               testing::HasReason(Reason::kEncodingMalformed));
 }
 
-constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;
+// The status of reading a configuration of a request.
+absl::Status DecodeConfig(const std::string& text) {
+  v1::NamespaceConfig proto;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
+  return KnownConfig(proto).status();
+}
+
+TEST(ProtoCodecErrorsTest, OnExistingUnknown) {
+  EXPECT_THAT(DecodeOnExisting(static_cast<v1::OnExisting>(-1)),
+              StatusIs(kInvalid, "on_existing: unknown number -1"));
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Namespaces, MalformedTest,
     ::testing::ValuesIn(std::vector<Malformed>{
-        Malformed{"ModeUnknown", kCreate, "config { mode: 9 }", kInvalid,
+        Malformed{"ModeUnknown", DecodeConfig, "mode: 9", kInvalid,
                   "mode: unknown number 9"},
-        Malformed{"OnExistingUnknown", kCreate, "on_existing: -1", kInvalid,
-                  "on_existing: unknown number -1"},
-        Malformed{"OnWorkerLossUnknown", kCreate,
-                  "config { on_worker_loss: 9 }", kInvalid,
-                  "on_worker_loss: unknown number 9"},
-        Malformed{"OnNonFiniteUnknown", kCreate,
-                  "config { gradient_guard { on_non_finite: 9 } }", kInvalid,
+        Malformed{"OnWorkerLossUnknown", DecodeConfig, "on_worker_loss: 9",
+                  kInvalid, "on_worker_loss: unknown number 9"},
+        Malformed{"OnNonFiniteUnknown", DecodeConfig,
+                  "gradient_guard { on_non_finite: 9 }", kInvalid,
                   "on_non_finite: unknown number 9"},
-        Malformed{"OnLargeNormUnknown", kCreate,
-                  "config { gradient_guard { on_large_norm: 9 } }", kInvalid,
+        Malformed{"OnLargeNormUnknown", DecodeConfig,
+                  "gradient_guard { on_large_norm: 9 }", kInvalid,
                   "on_large_norm: unknown number 9"},
-        Malformed{"AggregationUnknown", kCreate, "config { aggregation: 9 }",
+        Malformed{"AggregationUnknown", DecodeConfig, "aggregation: 9",
                   kInvalid, "aggregation: unknown number 9"},
-        Malformed{"QuorumGrace", kCreate,
-                  "config { quorum_grace { seconds: 1 nanos: -1 } }", kInvalid,
-                  "quorum_grace: expected a duration"},
-        Malformed{
-            "Waited", Decode<v1::NamespaceStatus>,
-            "waits { reason: WAIT_REASON_KEY waited { seconds: 1 nanos: -1 } }",
-            kInvalid, "waited: expected a duration"}}),
+        Malformed{"QuorumGrace", DecodeConfig,
+                  "quorum_grace { seconds: 1 nanos: -1 }", kInvalid,
+                  "quorum_grace: expected a duration"}}),
     NameOfTest);
 
 TEST(MessageTest, LongKeysAreCut) {

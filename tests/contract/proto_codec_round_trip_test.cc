@@ -47,11 +47,7 @@ using Protos = ::testing::Types<
     v1::PullRowsRequest, v1::PullRowsResponse, v1::SetStateRequest,
     v1::SetStateResponse, v1::GetStateRequest, v1::GetStateResponse,
     v1::InitManifest, v1::PushManifest, v1::PullManifest, v1::PullStreamRequest,
-    v1::Rule, v1::CreateNamespaceRequest, v1::CreateNamespaceResponse,
-    v1::ListNamespacesRequest, v1::ListNamespacesResponse, v1::NamespaceStatus,
-    v1::DescribeNamespaceRequest, v1::DescribeNamespaceResponse,
-    v1::UpdateNamespaceRequest, v1::UpdateNamespaceResponse,
-    v1::DeleteNamespaceRequest, v1::WorkerStatus, v1::ClusterPlacement>;
+    v1::Rule, v1::NamespaceConfig, v1::ClusterPlacement>;
 TYPED_TEST_SUITE(RoundTripTest, Protos);
 
 TYPED_TEST(RoundTripTest, RandomMessagesSurvive) {

@@ -148,83 +148,32 @@ TEST(ProtoCodecTest, DTypeAndShapeOfAKey) {
   EXPECT_THAT(ShapeOf(key), IsOkAndHolds(Shape({2, 3})));
 }
 
-TEST(ProtoCodecTest, WaitReasonsOfANewerServerAreLeftOut) {
-  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
-                       Decode(Parse<v1::NamespaceStatus>(R"pb(
-                         waits { reason: 99 calls_waiting: 1 }
-                         waits { calls_waiting: 2 }
-                         waits { reason: WAIT_REASON_ATTEMPT calls_waiting: 3 }
+TEST(ProtoCodecTest, NamespaceConfigFields) {
+  ASSERT_OK_AND_ASSIGN(const NamespaceConfig config,
+                       Decode(Parse<v1::NamespaceConfig>(R"pb(
+                         mode: MODE_SYNC
+                         num_workers: 4
+                         max_workers: 20
+                         rule { name: "sgd" }
+                         budget_bytes: 5
+                         staleness: 21
+                         on_worker_loss: ON_WORKER_LOSS_CONTINUE
+                         rescale_partial_rounds: true
+                         quorum: 3
+                         quorum_grace { nanos: 22 }
+                         max_open_rounds: 6
+                         gradient_guard {
+                           on_non_finite: ON_NON_FINITE_SKIP
+                           max_norm: 33
+                           on_large_norm: ON_LARGE_NORM_REFUSE
+                           max_call_norm: 36
+                         }
+                         aggregation: AGGREGATION_TRIMMED_MEAN
+                         trim_fraction: 0.375
                        )pb")));
 
-  ASSERT_EQ(status.waits.size(), 1u);
-  EXPECT_EQ(status.waits[0].reason, WaitReason::kAttempt);
-  EXPECT_EQ(status.waits[0].calls_waiting, 3u);
-}
-
-TEST(ProtoCodecTest, NamespaceStatusFields) {
-  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
-                       Decode(Parse<v1::NamespaceStatus>(R"pb(
-                         name: "n"
-                         config {
-                           mode: MODE_SYNC
-                           num_workers: 4
-                           max_workers: 20
-                           rule { name: "sgd" }
-                           budget_bytes: 5
-                           staleness: 21
-                           on_worker_loss: ON_WORKER_LOSS_CONTINUE
-                           rescale_partial_rounds: true
-                           quorum: 3
-                           quorum_grace { nanos: 22 }
-                           max_open_rounds: 6
-                           gradient_guard {
-                             on_non_finite: ON_NON_FINITE_SKIP
-                             max_norm: 33
-                             on_large_norm: ON_LARGE_NORM_REFUSE
-                             max_call_norm: 36
-                           }
-                           aggregation: AGGREGATION_TRIMMED_MEAN
-                           trim_fraction: 0.375
-                         }
-                         rules {
-                           key_pattern: "a*"
-                           rule { name: "adam" }
-                         }
-                         num_keys: 7
-                         memory { values: 8 state: 9 contributions: 10 }
-                         device_memory {
-                           device: "cuda:0"
-                           memory { values: 27 state: 28 contributions: 29 }
-                         }
-                         updates_applied: 11
-                         rounds_open: 12
-                         rounds_closed: 13
-                         rounds_failed: 14
-                         calls_waiting: 15
-                         workers {
-                           name: "a"
-                           worker { rank: 1 epoch: 16 }
-                         }
-                         lease_expirations: 17
-                         contributions_late: 18
-                         contributions_duplicate: 19
-                         contributions_fenced: 23
-                         slowest_lag: 24
-                         waits {
-                           reason: WAIT_REASON_ROUND
-                           calls_waiting: 25
-                           calls_ended: 26
-                           waited { seconds: 27 }
-                         }
-                         uid: 30
-                         revision: 31
-                         live_workers: 32
-                         guard_counts { not_finite: 34 }
-                         guard_counts { rank: 0 too_large: 35 })pb")));
-
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
-  EXPECT_EQ(status.name, "n");
-  EXPECT_EQ(status.config,
+  EXPECT_EQ(config,
             (NamespaceConfig{Mode::kSync,
                              4,
                              20,
@@ -239,32 +188,6 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                              {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse, 36},
                              Aggregation::kTrimmedMean,
                              0.375}));
-  EXPECT_THAT(status.rules,
-              ElementsAre(FieldsAre("a*", Field(&RuleSpec::name, "adam"))));
-  EXPECT_EQ(status.num_keys, 7);
-  EXPECT_THAT(status.memory, FieldsAre(8, 9, 10, 0));
-  EXPECT_THAT(status.device_memory,
-              ElementsAre(FieldsAre("cuda:0", FieldsAre(27, 28, 29, 0))));
-  EXPECT_EQ(status.updates_applied, 11);
-  EXPECT_EQ(status.rounds_open, 12);
-  EXPECT_EQ(status.rounds_closed, 13);
-  EXPECT_EQ(status.rounds_failed, 14);
-  EXPECT_EQ(status.calls_waiting, 15);
-  ASSERT_THAT(status.workers, SizeIs(1));
-  EXPECT_EQ(status.workers[0].name, "a");
-  EXPECT_THAT(status.workers[0].worker, FieldsAre(1, 16));
-  EXPECT_EQ(status.lease_expirations, 17);
-  EXPECT_EQ(status.contributions_late, 18);
-  EXPECT_EQ(status.contributions_duplicate, 19);
-  EXPECT_EQ(status.contributions_fenced, 23);
-  EXPECT_EQ(status.slowest_lag, 24);
-  EXPECT_THAT(status.waits, ElementsAre(FieldsAre(WaitReason::kRound, 25, 26,
-                                                  absl::Seconds(27))));
-  EXPECT_EQ(status.uid, 30);
-  EXPECT_EQ(status.revision, 31);
-  EXPECT_EQ(status.live_workers, 32);
-  EXPECT_THAT(status.guard_counts,
-              ElementsAre(GuardCounts{{}, 34, 0}, GuardCounts{0u, 0, 35}));
 }
 
 // Maps are filled without reflection, which the library's and the generated
@@ -299,25 +222,25 @@ TEST(ProtoCodecTest, UnknownDTypeOfOneKeyLeavesTheOthersReadable) {
   EXPECT_EQ(DTypeOf(reply.keys(1)), DType::kU16);
 }
 
-TEST(ProtoCodecTest, UnknownModeOfANamespaceLeavesItsStatusReadable) {
-  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
-                       Decode(Parse<v1::NamespaceStatus>(
-                           "config { mode: 9 on_worker_loss: 9 }")));
+TEST(ProtoCodecTest, UnknownModeOfANamespaceLeavesTheRestReadable) {
+  ASSERT_OK_AND_ASSIGN(const NamespaceConfig config,
+                       Decode(Parse<v1::NamespaceConfig>(
+                           "mode: 9 on_worker_loss: 9 quorum: 2")));
 
-  EXPECT_EQ(status.config.mode, Mode::kUnknown);
-  EXPECT_EQ(status.config.on_worker_loss, OnWorkerLoss::kUnknown);
+  EXPECT_EQ(config.mode, Mode::kUnknown);
+  EXPECT_EQ(config.on_worker_loss, OnWorkerLoss::kUnknown);
+  EXPECT_EQ(config.quorum, 2u);
 }
 
 // --- What absent and unspecified fields mean --------------------------------
 
 TEST(ProtoCodecTest, WhatIsAbsentOfANamespaceHasItsDefault) {
   ASSERT_OK_AND_ASSIGN(
-      const CreateNamespaceRequest request,
-      Decode(Parse<v1::CreateNamespaceRequest>("config { budget_bytes: 1 }")));
+      const NamespaceConfig config,
+      KnownConfig(Parse<v1::NamespaceConfig>("budget_bytes: 1")));
 
-  EXPECT_EQ(request.config.mode, Mode::kAsync);
-  EXPECT_EQ(request.on_existing, OnExisting::kFail);
-  EXPECT_EQ(request.config.rule.name, "assign");
+  EXPECT_EQ(config.mode, Mode::kAsync);
+  EXPECT_EQ(config.rule.name, "assign");
 }
 
 TEST(ProtoCodecTest, AbsentCallerStaysAbsent) {

@@ -15,10 +15,7 @@ namespace {
 bool MayBeAbsent(const google::protobuf::FieldDescriptor& field) {
   static constexpr absl::string_view kNames[] = {
       "call_id", "digest", "encoding", "gradient_guard", "schedule"};
-  static constexpr absl::string_view kFullNames[] = {
-      "tensorkv.v1.GuardCounts.rank"};
   return absl::c_linear_search(kNames, field.name()) ||
-         absl::c_linear_search(kFullNames, field.full_name()) ||
          field.real_containing_oneof() != nullptr ||
          (field.name() == "worker" &&
           field.file() == v1::PushRequest::descriptor()->file());

@@ -94,7 +94,7 @@ TEST_P(BadInputContractTest, BadKeysAreInvalidInEveryVerb) {
     EXPECT_THAT(store_.Delete({bad.name}), is_invalid);
     EXPECT_THAT(store_.Stat(bad.name), is_invalid);
   }
-  EXPECT_EQ(store_.Describe()->num_keys, 0);
+  EXPECT_EQ(store_.Describe()->num_keys(), 0);
 }
 
 TEST_P(BadInputContractTest, BadNamesOfNamespacesAreInvalid) {
@@ -171,7 +171,7 @@ TEST_P(BadInputContractTest, HyperparametersOutOfRange) {
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.name)))
         << bad.rule << " " << bad.name << " " << bad.value;
   }
-  EXPECT_EQ(store_.Describe()->config.rule.name, "assign");
+  EXPECT_EQ(store_.Describe()->config().rule().name(), "assign");
 }
 
 TEST_P(BadInputContractTest, RulesAndMultipliersAreNotMissing) {

@@ -70,7 +70,7 @@ TEST_P(BoundedContractTest, WaitNamesTheSlowest) {
 
   EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
   EXPECT_TRUE(Eventually(
-      [&] { return bounded.Describe()->memory.contributions == 0; }));
+      [&] { return bounded.Describe()->memory().contributions() == 0; }));
 }
 
 TEST_P(BoundedContractTest, WaitEndsWithItsNamespace) {

@@ -23,24 +23,26 @@ NamespaceConfig Budgeted() { return {.budget_bytes = kBudgetBytes}; }
 
 // Of tensors alone.
 uint64_t TensorBytes(const Caller& caller) {
-  const MemoryUse memory = caller.Describe()->memory;
-  return memory.values + memory.state + memory.contributions;
+  const v1::MemoryUse memory = caller.Describe()->memory();
+  return memory.values() + memory.state() + memory.contributions();
 }
 
 // All that the budget bounds, of all memories together.
 uint64_t UsedBytes(const Caller& caller) {
-  return TensorBytes(caller) + caller.Describe()->memory.metadata;
+  return TensorBytes(caller) + caller.Describe()->memory().metadata();
 }
 
 // Whether no more of the host, or of the GPUs together, is in use.
 bool IsWithin(uint64_t budget_bytes, const Caller& caller) {
   const NamespaceStatus status = *caller.Describe();
   uint64_t on_gpus = 0;
-  for (const DeviceMemoryUse& on : status.device_memory) {
-    on_gpus += on.memory.values + on.memory.state + on.memory.contributions;
+  for (const v1::DeviceMemoryUse& on : status.device_memory()) {
+    const v1::MemoryUse& memory = on.memory();
+    on_gpus += memory.values() + memory.state() + memory.contributions();
   }
-  const uint64_t all = status.memory.values + status.memory.state +
-                       status.memory.contributions + status.memory.metadata;
+  const v1::MemoryUse& memory = status.memory();
+  const uint64_t all = memory.values() + memory.state() +
+                       memory.contributions() + memory.metadata();
   return on_gpus <= budget_bytes && all <= on_gpus + budget_bytes;
 }
 
@@ -225,7 +227,7 @@ TEST_P(BudgetContractTest, HeldContributionsCount) {
   EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted));
   EXPECT_LE(held, 8);
   EXPECT_TRUE(Eventually([&] { return IsWithin(kBudgetBytes, sync); }));
-  EXPECT_EQ(sync.Describe()->rounds_open, held - 1);
+  EXPECT_EQ(sync.Describe()->rounds_open(), held - 1);
 }
 
 TEST_P(BudgetContractTest, ContributionsReturnWhenTheirKeyIsDeleted) {
@@ -235,7 +237,7 @@ TEST_P(BudgetContractTest, ContributionsReturnWhenTheirKeyIsDeleted) {
   const uint64_t used_before = UsedBytes(sync);
   ASSERT_OK(sync.Init("w", OfBytes(kBudgetBytes / 8)));
   ASSERT_OK(sync.As(0).Push("w", OfBytes(kBudgetBytes / 8, 1), 1));
-  EXPECT_GT(sync.Describe()->memory.contributions, 0);
+  EXPECT_GT(sync.Describe()->memory().contributions(), 0);
 
   ASSERT_OK(sync.Delete({"w"}));
 
@@ -281,10 +283,9 @@ TEST_P(BudgetContractTest, ServerShowsWhatIsUsedOfEachMemory) {
     EXPECT_EQ(server.device_budgets(0).device(), device());
     EXPECT_EQ(server.device_budgets(0).used_bytes(), kBudgetBytes);
     const NamespaceStatus status = *store_.Describe();
-    ASSERT_EQ(status.device_memory.size(),
-              static_cast<size_t>(server.devices_size()));
-    EXPECT_EQ(status.device_memory[0].device, device());
-    EXPECT_EQ(status.device_memory[0].memory.values, kBudgetBytes);
+    ASSERT_EQ(status.device_memory_size(), server.devices_size());
+    EXPECT_EQ(status.device_memory(0).device(), device());
+    EXPECT_EQ(status.device_memory(0).memory().values(), kBudgetBytes);
     EXPECT_GT(server.device_budgets(0).budget_bytes(), kBudgetBytes);
   }
   EXPECT_GT(server.budget_bytes(), server.used_bytes());

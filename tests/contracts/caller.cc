@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "tests/testing/key_requests.h"
 #include "contract/proto_codec.h"
+#include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/worker_requests.h"
 
@@ -235,11 +236,7 @@ absl::Status Caller::Barrier(const std::string& name) const {
 
 absl::Status Caller::Create(const NamespaceConfig& config,
                             OnExisting on_existing) const {
-  return connection_
-      ->Call(CreateNamespaceRequest{.name_space = name_space_,
-                                    .config = config,
-                                    .on_existing = on_existing},
-             options_)
+  return connection_->Call(CreateOf(name_space_, config, on_existing), options_)
       .status();
 }
 
@@ -247,23 +244,19 @@ absl::StatusOr<NamespaceConfig> Caller::Update(
     const NamespaceConfig& config,
     const std::vector<std::string>& update_mask) const {
   ASSIGN_OR_RETURN(
-      UpdateNamespaceReply reply,
-      connection_->Call(UpdateNamespaceRequest{.name_space = name_space_,
-                                               .config = config,
-                                               .update_mask = update_mask},
-                        options_));
-  return std::move(reply.config);
+      const UpdateNamespaceReply reply,
+      connection_->Call(UpdateOf(name_space_, config, update_mask), options_));
+  return FromProto(reply.config());
 }
 
 absl::StatusOr<NamespaceStatus> Caller::Describe() const {
-  return connection_->Call(DescribeNamespaceRequest{.name_space = name_space_},
-                           options_);
+  ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
+                   connection_->Call(DescribeOf(name_space_), options_));
+  return reply.status();
 }
 
 absl::Status Caller::Drop() const {
-  return connection_
-      ->Call(DeleteNamespaceRequest{.name_space = name_space_}, options_)
-      .status();
+  return connection_->Call(RemoveOf(name_space_), options_).status();
 }
 
 absl::Status Caller::SetRule(absl::string_view rule,

@@ -141,7 +141,7 @@ TEST_P(ConcurrencyContractTest, KeysComeAndGoWhileOthersUseThem) {
     }
   });
 
-  EXPECT_EQ(store_.Describe()->num_keys, 0);
+  EXPECT_EQ(store_.Describe()->num_keys(), 0);
 }
 
 TEST_P(ConcurrencyContractTest, RulesChangeWhilePushesRun) {

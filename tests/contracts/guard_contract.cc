@@ -2,8 +2,10 @@
 // whose norm is above the bound, in every mode and encoding.
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +42,25 @@ NamespaceConfig GuardedSync(const GradientGuard& guard) {
   return config;
 }
 
+// What the guard has found in the contributions of a rank; of callers without
+// one, if there is none.
+struct GuardCounts {
+  std::optional<uint32_t> rank;
+  uint64_t not_finite = 0;
+  uint64_t too_large = 0;
+
+  friend bool operator==(const GuardCounts&, const GuardCounts&) = default;
+};
+
 std::vector<GuardCounts> CountsOf(const Caller& caller) {
-  return caller.Describe()->guard_counts;
+  std::vector<GuardCounts> counts;
+  const NamespaceStatus status = *caller.Describe();
+  for (const v1::GuardCounts& each : status.guard_counts()) {
+    counts.push_back(
+        {.not_finite = each.not_finite(), .too_large = each.too_large()});
+    if (each.has_rank()) counts.back().rank = each.rank();
+  }
+  return counts;
 }
 
 double Norm(const std::vector<double>& elements) {

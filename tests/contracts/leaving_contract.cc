@@ -58,7 +58,7 @@ TEST_P(MembershipContractTest, LeaveEndsTheWaitsForItsRank) {
               StatusIs(StatusCode::kAborted,
                        HasSubstr("round 1 of \"w\": rank 1 (\"b\") has left")));
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
-  EXPECT_EQ(sync.Describe()->rounds_failed, 0u);
+  EXPECT_EQ(sync.Describe()->rounds_failed(), 0u);
 }
 
 TEST_P(MembershipContractTest, RankThatIsTakenAgainGoesOn) {
@@ -202,7 +202,7 @@ TEST_P(MembershipContractTest, WorkerThatSaysThatItFailsIsLostAtOnce) {
                       {{"key", "w"}, {"step", "1"}, {"ranks", "1"}}),
             StatusIs(StatusCode::kAborted, HasSubstr("(\"b\") has failed"))));
   EXPECT_THAT(workers[1].KeepAlive(), HasReason(Reason::kLeaseLost));
-  EXPECT_EQ(sync.Describe()->lease_expirations, 1u);
+  EXPECT_EQ(sync.Describe()->lease_expirations(), 1u);
 }
 
 TEST_P(MembershipContractTest, FailureEndsBarriersAsALossDoes) {

@@ -92,7 +92,7 @@ TEST_P(MembershipContractTest, OldEpochIsFencedOff) {
   EXPECT_THAT(before.Barrier("b"), fenced);
   EXPECT_OK(after.Push("w", Full({2}, 1), 1));
   EXPECT_THAT(after.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
-  EXPECT_GE(sync.Describe()->contributions_fenced, 2u);
+  EXPECT_GE(sync.Describe()->contributions_fenced(), 2u);
 }
 
 TEST_P(MembershipContractTest, WorkersOfADeletedNamespaceAreFencedOff) {
@@ -141,7 +141,7 @@ TEST_P(MembershipContractTest, ContributionIsMadeOnceHoweverOftenItComes) {
       << "the round has closed";
   ASSERT_OK(b.Push("v", Full({2}, 1), 1));
   EXPECT_THAT(a.Pull("v"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
-  EXPECT_EQ(sync.Describe()->contributions_duplicate, 0u);
+  EXPECT_EQ(sync.Describe()->contributions_duplicate(), 0u);
 }
 
 TEST_P(MembershipContractTest, NobodyJoinsWhereWorkersHaveNotJoined) {
@@ -169,7 +169,7 @@ TEST_P(MembershipContractTest, StepsNeitherGoBackNorLeaveGaps) {
               StatusIs(StatusCode::kFailedPrecondition,
                        HasSubstr("expected worker 1 to contribute to step 4")));
   EXPECT_OK(workers[0].Push("w", Full({2}, 1), 4)) << "a repeat";
-  EXPECT_EQ(sync.Describe()->contributions_late, 1u);
+  EXPECT_EQ(sync.Describe()->contributions_late(), 1u);
 }
 
 TEST_P(MembershipContractTest, LossFailsTheRoundAndNamesTheRank) {
@@ -184,7 +184,7 @@ TEST_P(MembershipContractTest, LossFailsTheRoundAndNamesTheRank) {
                              HasSubstr("rank 1 (\"b\") lost its lease"))));
 
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
-  EXPECT_EQ(sync.Describe()->rounds_failed, 1u);
+  EXPECT_EQ(sync.Describe()->rounds_failed(), 1u);
   EXPECT_THAT(a.Pull("w"), StatusIs(StatusCode::kAborted));
   EXPECT_THAT(a.Push("w", Full({2}, 1), 4), StatusIs(StatusCode::kAborted));
   EXPECT_OK(a.Push("other", Full({2}, 1), 4)) << "other keys are not touched";
@@ -373,7 +373,7 @@ TEST_P(MembershipContractTest, QuorumClosesWithoutTheStraggler) {
   EXPECT_THAT(
       sync.As(2).Push("w", Full({2}, 4), 1),
       StatusIs(StatusCode::kFailedPrecondition, HasSubstr("round 1 of \"w\"")));
-  EXPECT_EQ(sync.Describe()->contributions_late, 1u);
+  EXPECT_EQ(sync.Describe()->contributions_late(), 1u);
   EXPECT_OK(sync.As(2).Push("w", Full({2}, 4), 2));
 }
 
@@ -429,14 +429,14 @@ TEST_P(MembershipContractTest, DescribeShowsTheWorkers) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
 
-  ASSERT_EQ(status.workers.size(), 2u);
-  EXPECT_FALSE(status.workers[0].live);
-  EXPECT_TRUE(status.workers[0].left);
-  EXPECT_FALSE(status.workers[1].left);
-  EXPECT_EQ(status.workers[1].name, "worker-1");
-  EXPECT_TRUE(status.workers[1].live);
-  EXPECT_EQ(status.workers[1].step, 3u);
-  EXPECT_GT(status.workers[1].lease_remaining, absl::Minutes(1));
+  ASSERT_EQ(status.workers().size(), 2u);
+  EXPECT_FALSE(status.workers()[0].live());
+  EXPECT_TRUE(status.workers()[0].left());
+  EXPECT_FALSE(status.workers()[1].left());
+  EXPECT_EQ(status.workers()[1].name(), "worker-1");
+  EXPECT_TRUE(status.workers()[1].live());
+  EXPECT_EQ(status.workers()[1].step(), 3u);
+  EXPECT_GT(status.workers()[1].lease_remaining().seconds(), 60);
 }
 
 }  // namespace

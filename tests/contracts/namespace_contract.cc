@@ -7,6 +7,7 @@
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -29,10 +30,10 @@ TEST_P(NamespaceContractTest, DefaultExistsFromTheStart) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
                        store_.In("default").Describe());
 
-  EXPECT_EQ(status.name, "default");
-  EXPECT_EQ(status.config.mode, Mode::kAsync);
-  EXPECT_EQ(status.config.rule.name, "assign");
-  EXPECT_EQ(status.num_keys, 0);
+  EXPECT_EQ(status.name(), "default");
+  EXPECT_EQ(status.config().mode(), v1::MODE_ASYNC);
+  EXPECT_EQ(status.config().rule().name(), "assign");
+  EXPECT_EQ(status.num_keys(), 0);
 }
 
 TEST_P(NamespaceContractTest, EmptyNameMeansDefault) {
@@ -41,7 +42,7 @@ TEST_P(NamespaceContractTest, EmptyNameMeansDefault) {
   EXPECT_THAT(store_.In("default").Pull("w"),
               IsOkAndHolds(HasTensor(IsFilledWith(3))));
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.In("").Describe());
-  EXPECT_EQ(status.name, "default");
+  EXPECT_EQ(status.name(), "default");
 }
 
 TEST_P(NamespaceContractTest, SameKeyHoldsDifferentValues) {
@@ -81,13 +82,13 @@ TEST_P(NamespaceContractTest, DescribeShowsTheConfiguration) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, caller.Describe());
 
-  EXPECT_EQ(status.name, "a");
-  EXPECT_EQ(status.config.mode, Mode::kSync);
-  EXPECT_EQ(status.config.num_workers, 3);
-  EXPECT_EQ(status.config.rule.name, "sgd");
-  EXPECT_EQ(status.config.rule.hyperparameters.at("momentum"), 0.5);
-  EXPECT_EQ(status.config.budget_bytes, 1 << 20);
-  EXPECT_EQ(status.config.max_open_rounds, 2);
+  EXPECT_EQ(status.name(), "a");
+  EXPECT_EQ(status.config().mode(), v1::MODE_SYNC);
+  EXPECT_EQ(status.config().num_workers(), 3);
+  EXPECT_EQ(status.config().rule().name(), "sgd");
+  EXPECT_EQ(status.config().rule().hyperparameters().at("momentum"), 0.5);
+  EXPECT_EQ(status.config().budget_bytes(), 1 << 20);
+  EXPECT_EQ(status.config().max_open_rounds(), 2);
 }
 
 TEST_P(NamespaceContractTest, DescribeCountsKeysAndBytes) {
@@ -97,11 +98,11 @@ TEST_P(NamespaceContractTest, DescribeCountsKeysAndBytes) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
 
-  EXPECT_EQ(status.num_keys, 2);
-  EXPECT_EQ(status.memory.values, 600);
-  EXPECT_GE(status.memory.state, 400);
-  EXPECT_EQ(status.memory.contributions, 0);
-  EXPECT_EQ(status.updates_applied, 1);
+  EXPECT_EQ(status.num_keys(), 2);
+  EXPECT_EQ(status.memory().values(), 600);
+  EXPECT_GE(status.memory().state(), 400);
+  EXPECT_EQ(status.memory().contributions(), 0);
+  EXPECT_EQ(status.updates_applied(), 1);
 }
 
 TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
@@ -110,12 +111,13 @@ TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
 
   ASSERT_OK_AND_ASSIGN(const ListNamespacesReply reply,
                        connection().Call(ListNamespacesRequest()));
-  const std::vector<NamespaceStatus>& namespaces = reply.namespaces;
 
   std::vector<std::string> names;
-  for (const NamespaceStatus& status : namespaces) names.push_back(status.name);
+  for (const NamespaceStatus& status : reply.namespaces()) {
+    names.push_back(status.name());
+  }
   EXPECT_THAT(names, ElementsAre("a", "default", "z"));
-  EXPECT_EQ(namespaces[0].config.num_workers, 2);
+  EXPECT_EQ(reply.namespaces(0).config().num_workers(), 2);
 }
 
 TEST_P(NamespaceContractTest, SecondCreationAlreadyExists) {
@@ -144,7 +146,7 @@ TEST_P(NamespaceContractTest, KeepCreatesWhatIsMissing) {
 
   ASSERT_OK(caller.Create(Sync(2), OnExisting::kKeep));
 
-  EXPECT_EQ(caller.Describe()->config.num_workers, 2);
+  EXPECT_EQ(caller.Describe()->config().num_workers(), 2);
 }
 
 TEST_P(NamespaceContractTest, KeepOfAnotherConfigurationIsFailedPrecondition) {
@@ -158,7 +160,7 @@ TEST_P(NamespaceContractTest, KeepOfAnotherConfigurationIsFailedPrecondition) {
                                  "configuration: num_workers: expected 2, got "
                                  "3; max_workers: expected 2, got 3")));
   EXPECT_EQ(ErrorInfoOf(status)->metadata["fields"], "num_workers,max_workers");
-  EXPECT_EQ(caller.Describe()->config.num_workers, 2);
+  EXPECT_EQ(caller.Describe()->config().num_workers(), 2);
 }
 
 TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
@@ -175,17 +177,12 @@ TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
 }
 
 TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
-  ASSERT_OK_AND_ASSIGN(
-      const CreateNamespaceReply former,
-      connection().Call(CreateNamespaceRequest{.name_space = "n"}, {}));
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceReply former,
+                       connection().Call(CreateOf("n"), {}));
   const Caller n = store_.In("n");
-  const uint64_t uid = former.uid;
-  EXPECT_EQ(n.Describe()->uid, uid);
-  EXPECT_EQ(connection()
-                .Call(CreateNamespaceRequest{.name_space = "n",
-                                             .on_existing = OnExisting::kKeep},
-                      {})
-                ->uid,
+  const uint64_t uid = former.uid();
+  EXPECT_EQ(n.Describe()->uid(), uid);
+  EXPECT_EQ(connection().Call(CreateOf("n", {}, OnExisting::kKeep), {})->uid(),
             uid);
   const auto call = [&](auto request, uint64_t of) {
     SetNamespace("n", request);
@@ -199,7 +196,7 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   ASSERT_OK(n.Drop());
   ASSERT_OK(n.Create({}));
 
-  EXPECT_NE(n.Describe()->uid, uid);
+  EXPECT_NE(n.Describe()->uid(), uid);
   EXPECT_OK(call(init, 0));
   const auto expect_refused = [&]<typename Request>(const Request& request) {
     EXPECT_EQ(ReasonOf(call(request, uid)), Reason::kNamespaceReplaced)
@@ -227,16 +224,32 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+TEST_P(NamespaceContractTest, ChoicesThatAreUnknownAreRefused) {
+  CreateNamespaceRequest request = CreateOf("n");
+  request.set_on_existing(static_cast<v1::OnExisting>(-1));
+  EXPECT_THAT(connection().Call(request, {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("on_existing: unknown number -1")));
+  request.set_on_existing(v1::ON_EXISTING_KEEP);
+  request.mutable_config()->set_mode(static_cast<v1::Mode>(9));
+  EXPECT_THAT(connection().Call(request, {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("mode: unknown number 9")));
+  UpdateNamespaceRequest update = UpdateOf("default", {}, {"gradient_guard"});
+  update.mutable_config()->mutable_gradient_guard()->set_on_non_finite(
+      static_cast<v1::OnNonFinite>(9));
+  EXPECT_THAT(connection().Call(update, {}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("on_non_finite: unknown number 9")));
+}
+
 // Who repeats a Delete does not remove what has come since.
 TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
   const Caller n = NewNamespace("n", {});
   const auto remove = [&](uint64_t uid) {
-    return connection()
-        .Call(DeleteNamespaceRequest{.name_space = "n", .namespace_uid = uid},
-              {})
-        .status();
+    return connection().Call(RemoveOf("n", uid), {}).status();
   };
-  const uint64_t former = n.Describe()->uid;
+  const uint64_t former = n.Describe()->uid();
   EXPECT_OK(remove(former));
   EXPECT_THAT(n.Describe(), StatusIs(StatusCode::kNotFound));
   ASSERT_OK(n.Create({}));
@@ -245,7 +258,7 @@ TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
   EXPECT_EQ(ReasonOf(remove(former)), Reason::kNamespaceReplaced);
 
   EXPECT_OK(n.Pull("w"));
-  EXPECT_OK(remove(n.Describe()->uid));
+  EXPECT_OK(remove(n.Describe()->uid()));
   EXPECT_THAT(n.Pull("w"), StatusIs(StatusCode::kNotFound));
 }
 
@@ -332,10 +345,10 @@ TEST_P(NamespaceContractTest, CountsRoundsOfSyncNamespaces) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
 
-  EXPECT_EQ(status.rounds_closed, 2);
-  EXPECT_EQ(status.rounds_open, 0);
-  EXPECT_EQ(status.rounds_failed, 0);
-  EXPECT_EQ(status.updates_applied, 2);
+  EXPECT_EQ(status.rounds_closed(), 2);
+  EXPECT_EQ(status.rounds_open(), 0);
+  EXPECT_EQ(status.rounds_failed(), 0);
+  EXPECT_EQ(status.updates_applied(), 2);
 }
 
 }  // namespace

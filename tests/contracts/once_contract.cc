@@ -9,6 +9,7 @@
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -95,19 +96,15 @@ class NamedCalls {
   }
 
   absl::Status DeleteNamespace(uint64_t sequence, const std::string& name) {
-    return connection_
-        .Call(DeleteNamespaceRequest{.name_space = name,
-                                     .call_id = IdOf(sequence)},
-              {})
-        .status();
+    DeleteNamespaceRequest request = RemoveOf(name);
+    SetCallId(IdOf(sequence), request);
+    return connection_.Call(request, {}).status();
   }
 
   absl::Status CreateNamespace(uint64_t sequence, const std::string& name) {
-    return connection_
-        .Call(CreateNamespaceRequest{.name_space = name,
-                                     .call_id = IdOf(sequence)},
-              {})
-        .status();
+    CreateNamespaceRequest request = CreateOf(name);
+    SetCallId(IdOf(sequence), request);
+    return connection_.Call(request, {}).status();
   }
 
  private:
@@ -211,7 +208,7 @@ TEST_P(OnceContractTest, RepeatedSetRuleDoesNotUndoTheNextOne) {
 
   EXPECT_OK(calls.SetRule(1, "sgd"));
 
-  EXPECT_EQ(store_.Describe()->config.rule.name, "accumulate");
+  EXPECT_EQ(store_.Describe()->config().rule().name(), "accumulate");
 }
 
 TEST_P(OnceContractTest, RepeatedSetHyperparametersAnswersAsAtFirst) {

@@ -156,7 +156,7 @@ TEST_P(PushContractTest, CountsUpdates) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
 
-  EXPECT_EQ(status.updates_applied, 3);
+  EXPECT_EQ(status.updates_applied(), 3);
 }
 
 }  // namespace

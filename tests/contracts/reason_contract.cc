@@ -76,7 +76,7 @@ std::vector<Scenario> NamespacesAndKeys() {
       {Reason::kNamespaceReplaced,
        [](auto& store, auto& connection) {
          const Caller n = NamespaceWithKey(store, "n4");
-         const uint64_t uid = n.Describe()->uid;
+         const uint64_t uid = n.Describe()->uid();
          EXPECT_OK(n.Drop());
          NamespaceWithKey(store, "n4");
          return connection
@@ -223,8 +223,8 @@ std::vector<Scenario> Rounds() {
            EXPECT_TRUE(Eventually([&] {
              const absl::StatusOr<NamespaceStatus> status = group.Describe();
              uint64_t waiting = 0;
-             for (const WaitStatus& wait : status->waits) {
-               waiting += wait.calls_waiting;
+             for (const v1::WaitStatus& wait : status->waits()) {
+               waiting += wait.calls_waiting();
              }
              return waiting > 0;
            }));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/contracts/store_contract.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -118,8 +119,9 @@ TEST_P(RoundSumContractTest, RoundsHaveTheAggregationOfTheirNamespace) {
     EXPECT_THAT(sync.As(0).Pull("w"),
                 IsOkAndHolds(HasTensor(IsFilledWith(expected))))
         << number;
-    EXPECT_EQ(sync.Describe()->config.aggregation, config.aggregation);
-    EXPECT_EQ(sync.Describe()->config.trim_fraction, config.trim_fraction);
+    const NamespaceConfig described = ConfigOf(*sync.Describe());
+    EXPECT_EQ(described.aggregation, config.aggregation);
+    EXPECT_EQ(described.trim_fraction, config.trim_fraction);
   }
 }
 

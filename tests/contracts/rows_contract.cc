@@ -322,7 +322,7 @@ TEST_P(RowsContractTest, CopiesOfRowsTakeRoomInTheBudget) {
   EXPECT_EQ(ReasonOf(status), Reason::kOverBudget) << status;
   EXPECT_OK(small.PullRows({{"w", 0, IdsOf({1, 0})}}));
   EXPECT_TRUE(Eventually([&] {
-    return small.Describe()->memory.values == 2 * 1024 * sizeof(float);
+    return small.Describe()->memory().values() == 2 * 1024 * sizeof(float);
   }));
 }
 
@@ -359,7 +359,7 @@ TEST_P(RowsContractTest, ZerosForOtherRowsTakeRoomInTheBudget) {
   EXPECT_OK(push("narrow", 2));
   EXPECT_THAT(small.Pull("wide"), IsOkAndHolds(HasVersion(1)));
   EXPECT_TRUE(
-      Eventually([&] { return small.Describe()->memory.contributions == 0; }));
+      Eventually([&] { return small.Describe()->memory().contributions() == 0; }));
 }
 
 TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {

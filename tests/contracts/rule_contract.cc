@@ -60,8 +60,8 @@ TEST_P(RuleContractTest, DescribeListsRulesInOrderOfPrecedence) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
 
   std::vector<std::pair<std::string, std::string>> rules;
-  for (const RuleBinding& binding : status.rules) {
-    rules.emplace_back(binding.key_pattern, binding.rule.name);
+  for (const v1::RuleBinding& binding : status.rules()) {
+    rules.emplace_back(binding.key_pattern(), binding.rule().name());
   }
   EXPECT_THAT(rules, ElementsAre(Pair("fc1.*", "adam"), Pair("*.w", "sgd"),
                                  Pair("", "accumulate")));
@@ -79,7 +79,7 @@ TEST_P(RuleContractTest, KeysOfAnUnsetPatternFallToTheRulesNextInOrder) {
   EXPECT_EQ(store_.Stat("x.w")->rule().name(), "accumulate");
   EXPECT_EQ(store_.Stat("x.w")->state_bytes(), 0u);
   EXPECT_EQ(RuleOfNewKey(store_, "y.w"), "accumulate");
-  EXPECT_EQ(store_.Describe()->rules.size(), 2u);
+  EXPECT_EQ(store_.Describe()->rules().size(), 2u);
 }
 
 TEST_P(RuleContractTest, UnsetRuleWantsAPatternThatHasARule) {
@@ -220,7 +220,7 @@ TEST_P(RuleContractTest, MultipliersAddedLastCountAndCanBeRemoved) {
   ASSERT_OK(store_.SetMultipliers({5, 1}, "fc.*"));
   ASSERT_OK(store_.SetMultipliers({7, 1}, "*.bias"));
   EXPECT_EQ(store_.Stat("fc.bias")->learning_rate(), 7);
-  EXPECT_EQ(store_.Describe()->multipliers.size(), 3u);
+  EXPECT_EQ(store_.Describe()->multipliers().size(), 3u);
 
   ASSERT_OK(store_.UnsetMultipliers("*.bias"));
   EXPECT_EQ(store_.Stat("fc.bias")->learning_rate(), 5);
@@ -229,7 +229,7 @@ TEST_P(RuleContractTest, MultipliersAddedLastCountAndCanBeRemoved) {
   ASSERT_OK(store_.UnsetMultipliers(""));
 
   EXPECT_EQ(store_.Stat("fc.bias")->learning_rate(), 1);
-  EXPECT_EQ(store_.Describe()->multipliers.size(), 0u);
+  EXPECT_EQ(store_.Describe()->multipliers().size(), 0u);
   const absl::Status status = store_.UnsetMultipliers("fc.*");
   EXPECT_THAT(status, StatusIs(StatusCode::kNotFound, HasSubstr("\"fc.*\"")));
   EXPECT_EQ(ReasonOf(status), Reason::kRuleNotFound);
@@ -349,7 +349,7 @@ TEST_P(RuleContractTest, RuleThatDoesNotTakeAMatchingKeyChangesNothing) {
                              HasSubstr("i32"))));
 
   EXPECT_EQ(store_.Stat("n.float")->rule().name(), "assign");
-  EXPECT_EQ(store_.Describe()->rules.size(), 1);
+  EXPECT_EQ(store_.Describe()->rules().size(), 1);
 }
 
 TEST_P(RuleContractTest, KeyWhoseDTypeTheRuleDoesNotTakeIsNotCreated) {

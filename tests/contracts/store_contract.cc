@@ -30,7 +30,7 @@ void StoreContractTest::AwaitWaitingCalls(const Caller& caller,
                                           uint64_t num_calls) {
   EXPECT_TRUE(Eventually([&] {
     const absl::StatusOr<NamespaceStatus> status = caller.Describe();
-    return status.ok() && status->calls_waiting == num_calls;
+    return status.ok() && status->calls_waiting() == num_calls;
   })) << "no "
       << num_calls << " calls waiting: " << caller.Describe().status();
 }

@@ -117,7 +117,7 @@ TEST_P(SyncContractTest, RoundThatAllSkipLeavesTheValue) {
   ASSERT_OK(sync.As(1).Skip("w", 1));
 
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
-  EXPECT_EQ(sync.Describe()->rounds_open, 0);
+  EXPECT_EQ(sync.Describe()->rounds_open(), 0);
 }
 
 TEST_P(SyncContractTest, WorkerWaitsForTheRoundItContributedTo) {
@@ -195,7 +195,7 @@ TEST_P(SyncContractTest, SecondPushOfNobodyInParticularAlreadyExists) {
                        HasSubstr("round 1 of \"w\": somebody else has "
                                  "contributed as worker 0 already")));
   EXPECT_THAT(sync.As(0).Skip("w", 1), StatusIs(StatusCode::kAlreadyExists));
-  EXPECT_GE(sync.Describe()->contributions_duplicate, 1u);
+  EXPECT_GE(sync.Describe()->contributions_duplicate(), 1u);
 
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
@@ -274,9 +274,9 @@ TEST_P(SyncContractTest, FourRoundsMayBeOpenUnlessConfigured) {
     ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), step));
   }
 
-  EXPECT_EQ(sync.Describe()->rounds_open, 4);
-  EXPECT_EQ(sync.Describe()->config.max_open_rounds, 4);
-  EXPECT_EQ(sync.Describe()->config.max_workers, 2);
+  EXPECT_EQ(sync.Describe()->rounds_open(), 4);
+  EXPECT_EQ(sync.Describe()->config().max_open_rounds(), 4);
+  EXPECT_EQ(sync.Describe()->config().max_workers(), 2);
   EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 5),
               StatusIs(StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("\"w\""), HasSubstr("4"))));
@@ -316,8 +316,8 @@ TEST_P(SyncContractTest, DeleteEndsOpenRounds) {
   EXPECT_THAT(pull.Result(),
               StatusIs(StatusCode::kNotFound, HasSubstr("\"w\"")));
   EXPECT_OK(sync.As(0).Push("other", Full({2}, 1), 1)) << "nothing is owed";
-  EXPECT_EQ(sync.Describe()->rounds_open, 1);
-  EXPECT_EQ(sync.Describe()->rounds_failed, 1);
+  EXPECT_EQ(sync.Describe()->rounds_open(), 1);
+  EXPECT_EQ(sync.Describe()->rounds_failed(), 1);
   ASSERT_OK(sync.Init("w", Full({2}, 0)));
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(2)));
   EXPECT_OK(sync.As(0).Push("w", Full({2}, 1), 1));

@@ -8,6 +8,7 @@
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -35,7 +36,7 @@ absl::Status SetQuorum(const Caller& caller, uint32_t quorum) {
 TEST_P(NamespaceContractTest, UpdateChangesTheFieldsOfItsMaskAlone) {
   if (is_cluster()) GTEST_SKIP() << "servers of a cluster refuse it";
   const Caller n = NewNamespace("n", Sync(3));
-  NamespaceConfig config = n.Describe()->config;
+  NamespaceConfig config = ConfigOf(*n.Describe());
   config.budget_bytes = 1 << 20;
   config.quorum = 2;
   config.quorum_grace = absl::Seconds(3);
@@ -49,7 +50,7 @@ TEST_P(NamespaceContractTest, UpdateChangesTheFieldsOfItsMaskAlone) {
 
   ASSERT_OK(updated);
   EXPECT_TRUE(*updated == config);
-  EXPECT_TRUE(n.Describe()->config == config);
+  EXPECT_TRUE(ConfigOf(*n.Describe()) == config);
 }
 
 TEST_P(NamespaceContractTest, UpdateOfWhatCannotChangeIsRefusedWithItsNames) {
@@ -68,7 +69,7 @@ TEST_P(NamespaceContractTest, UpdateOfWhatCannotChangeIsRefusedWithItsNames) {
   }
   EXPECT_THAT(refused({}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("got none")));
-  EXPECT_EQ(n.Describe()->config.quorum, 0u);
+  EXPECT_EQ(n.Describe()->config().quorum(), 0u);
 }
 
 auto IsInvalid(const std::string& what) {
@@ -104,21 +105,18 @@ TEST_P(NamespaceContractTest, UpdateOfAnotherLifeIsRefused) {
   const Caller n = NewNamespace("n", Sync(3));
   const auto update = [&](const std::string& name, uint64_t uid) {
     return connection()
-        .Call(UpdateNamespaceRequest{.name_space = name,
-                                     .namespace_uid = uid,
-                                     .config = {.budget_bytes = 1 << 20},
-                                     .update_mask = {"budget_bytes"}},
+        .Call(UpdateOf(name, {.budget_bytes = 1 << 20}, {"budget_bytes"}, uid),
               {})
         .status();
   };
-  const uint64_t uid = n.Describe()->uid;
+  const uint64_t uid = n.Describe()->uid();
   EXPECT_OK(update("n", uid));
   ASSERT_OK(n.Drop());
   ASSERT_OK(n.Create(Sync(3)));
 
   EXPECT_THAT(update("n", uid), HasReason(Reason::kNamespaceReplaced));
   EXPECT_THAT(update("none", 0), HasReason(Reason::kNamespaceNotFound));
-  EXPECT_NE(n.Describe()->config.budget_bytes, 1u << 20);
+  EXPECT_NE(n.Describe()->config().budget_bytes(), 1u << 20);
 }
 
 TEST_P(NamespaceContractTest, RepeatedUpdateChangesNothing) {
@@ -127,11 +125,11 @@ TEST_P(NamespaceContractTest, RepeatedUpdateChangesNothing) {
     return n.Update({.budget_bytes = 1 << 20}, {"budget_bytes"}).status();
   };
   ASSERT_OK(update());
-  const uint64_t revision = n.Describe()->revision;
+  const uint64_t revision = n.Describe()->revision();
 
   ASSERT_OK(update());
 
-  EXPECT_EQ(n.Describe()->revision, revision);
+  EXPECT_EQ(n.Describe()->revision(), revision);
 }
 
 TEST_P(NamespaceContractTest, LowerQuorumClosesOpenRounds) {
@@ -240,7 +238,7 @@ TEST_P(NamespaceContractTest, BudgetBelowWhatIsUsedRefusesMoreAndDropsNothing) {
 
   EXPECT_THAT(grow(), HasReason(Reason::kOverBudget));
   EXPECT_THAT(ShapeOf(*n.Stat("w")), IsOkAndHolds(Shape({64 << 10})));
-  EXPECT_EQ(n.Describe()->config.budget_bytes, 64u << 10);
+  EXPECT_EQ(n.Describe()->config().budget_bytes(), 64u << 10);
   ASSERT_OK(set_budget(4 << 20));
   EXPECT_TRUE(Eventually([&] { return grow().ok(); }));
 }
@@ -257,7 +255,7 @@ TEST_P(NamespaceContractTest, GradientGuardCountsFromItsUpdateOn) {
   ASSERT_OK(n.Push("w", Full({2}, NAN)));
   ASSERT_OK(n.Push("w", Vector({6, 8})));
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasTensor(HasElements({7, 8}))));
-  EXPECT_THAT(n.Describe()->guard_counts, SizeIs(1));
+  EXPECT_THAT(n.Describe()->guard_counts(), SizeIs(1));
   ASSERT_OK(n.Update({}, {"gradient_guard.max_norm"}));
   ASSERT_OK(n.Push("w", Vector({6, 8})));
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasTensor(HasElements({13, 16}))));

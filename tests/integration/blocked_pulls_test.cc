@@ -80,7 +80,7 @@ class BlockedPullsTest : public ::testing::Test {
     while (true) {
       const absl::StatusOr<NamespaceStatus> status =
           client_->DescribeNamespace("default");
-      if (status.ok() && status->calls_waiting == num_calls) return;
+      if (status.ok() && status->calls_waiting() == num_calls) return;
       absl::SleepFor(absl::Milliseconds(10));
     }
   }

@@ -53,7 +53,7 @@ class Remote {
 
 // Returns when so many calls wait; the test's own time limit bounds it.
 void AwaitWaitingCalls(const Caller& store, uint64_t num_calls) {
-  while (store.Describe()->calls_waiting != num_calls) {
+  while (store.Describe()->calls_waiting() != num_calls) {
     std::this_thread::yield();
   }
 }

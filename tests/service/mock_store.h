@@ -40,7 +40,7 @@ class MockNamespaceAdmin : public NamespaceAdmin {
  public:
   MOCK_METHOD(absl::StatusOr<CreateNamespaceReply>, CreateNamespace,
               (const CreateNamespaceRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
+  MOCK_METHOD(absl::StatusOr<DescribeNamespaceReply>, DescribeNamespace,
               (const DescribeNamespaceRequest&, const CallContext&),
               (override));
   MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces,

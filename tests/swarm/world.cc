@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 #include "service/store/once_calls.h"
+#include "tests/testing/namespace_requests.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -288,7 +289,7 @@ void World::RemoveAll() {
   OnAllServers([this](Server& server) {
     for (const SpacePlan& each : plan_.spaces) {
       server.store()
-          .DeleteNamespace({.name_space = each.name})
+          .DeleteNamespace(testing::RemoveOf(each.name))
           .IgnoreError();  // as above
     }
   });

@@ -7,6 +7,7 @@
 #include "contract/reason.h"
 #include "tests/swarm/random.h"
 #include "tests/swarm/world.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 
 namespace tensorkv::swarm {
@@ -118,25 +119,25 @@ namespace {
 
 // What the step changes of the namespace.
 UpdateNamespaceRequest UpdateOf(const SpacePlan& plan, const Action& action) {
-  UpdateNamespaceRequest request = {.name_space = plan.name};
+  NamespaceConfig config;
   const bool is_sync = plan.config.mode == Mode::kSync;
   const bool sums = plan.config.aggregation == Aggregation::kSum;
   const uint32_t choice = action.how % 4;
   if (is_sync && choice == 1) {
-    request.config.quorum = action.number % (plan.config.num_workers + 1);
-    request.update_mask = {"quorum"};
-  } else if (is_sync && choice == 2) {
-    request.config.quorum_grace = absl::Seconds(action.number % 3);
-    request.update_mask = {"quorum_grace"};
-  } else if (is_sync && choice == 3 && sums) {
-    request.config.rescale_partial_rounds = action.number % 2 > 0;
-    request.update_mask = {"rescale_partial_rounds"};
-  } else {
-    request.config.on_worker_loss =
-        action.number % 2 > 0 ? OnWorkerLoss::kContinue : OnWorkerLoss::kFail;
-    request.update_mask = {"on_worker_loss"};
+    config.quorum = action.number % (plan.config.num_workers + 1);
+    return testing::UpdateOf(plan.name, config, {"quorum"});
   }
-  return request;
+  if (is_sync && choice == 2) {
+    config.quorum_grace = absl::Seconds(action.number % 3);
+    return testing::UpdateOf(plan.name, config, {"quorum_grace"});
+  }
+  if (is_sync && choice == 3 && sums) {
+    config.rescale_partial_rounds = action.number % 2 > 0;
+    return testing::UpdateOf(plan.name, config, {"rescale_partial_rounds"});
+  }
+  config.on_worker_loss =
+      action.number % 2 > 0 ? OnWorkerLoss::kContinue : OnWorkerLoss::kFail;
+  return testing::UpdateOf(plan.name, config, {"on_worker_loss"});
 }
 
 }  // namespace
@@ -170,15 +171,14 @@ void World::ChangeNamespaces(const Action& action) {
     if (!creates && num_moving_ > 0) return;
     if (!creates && is_cluster() && NumLost(admin_.Placement()) > 0) return;
     call = NewCall(action, /*changes=*/false);
-    request.name_space = spaces_[at].plan.name;
-    request.config = spaces_[at].plan.config;
-    request.on_existing = OnExisting::kKeep;
+    const SpacePlan& plan = spaces_[at].plan;
+    request = testing::CreateOf(plan.name, plan.config, OnExisting::kKeep);
   }
   Ask(
       call,
       [this, at, request, creates] {
         return creates ? CreateAt(at, request)
-                       : DeleteAt(at, request.name_space);
+                       : DeleteAt(at, request.namespace_());
       },
       nullptr);
 }
@@ -187,7 +187,7 @@ absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
   absl::Status status;
   for (const auto& server : servers_) {
     if (server->is_dead) continue;
-    status.Update(server->store().DeleteNamespace({.name_space = name}));
+    status.Update(server->store().DeleteNamespace(testing::RemoveOf(name)));
   }
   MutexLock lock(&mutex_);
   spaces_[at].exists = false;
@@ -211,11 +211,11 @@ absl::Status World::CreateAt(uint32_t at,
     space.exists = reply.ok();
     if (!reply.ok()) return reply.status();
     uint64_t& uid = server->uids[at];
-    const bool is_new = space.uid == 0 || (uid > 0 && uid != reply->uid);
-    uid = reply->uid;
+    const bool is_new = space.uid == 0 || (uid > 0 && uid != reply->uid());
+    uid = reply->uid();
     if (!is_new) continue;
     StartAnew(space);
-    space.uid = reply->uid;
+    space.uid = reply->uid();
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "contract/reason.h"
 #include "tensor/tensor.h"
 #include "tests/swarm/world_state.h"
+#include "tests/testing/namespace_requests.h"
 
 namespace tensorkv::swarm {
 
@@ -221,8 +222,9 @@ void WorldState::CheckHeadroom(MemoryTensorStore& store,
   std::vector<uint64_t> found;
   for (const SpacePlan& each : plan_.spaces) {
     const uint64_t limit = each.config.budget_bytes;
-    const auto status = store.DescribeNamespace({each.name}, {});
-    if (limit == 0 || !status.ok()) return;
+    const absl::StatusOr<DescribeNamespaceReply> reply =
+        store.DescribeNamespace(testing::DescribeOf(each.name), {});
+    if (limit == 0 || !reply.ok()) return;
     const auto large = Tensor::Allocate(
         DType::kF32, Shape({static_cast<int64_t>(limit / sizeof(float))}));
     if (!large.ok()) return;
@@ -243,9 +245,9 @@ void WorldState::CheckHeadroom(MemoryTensorStore& store,
     }
     // Not even its name has room, beside what is remembered of others.
     if (needed < limit) return;
-    const MemoryUse& memory = status->memory;
-    found.push_back(free + memory.values + memory.state + memory.contributions +
-                    memory.metadata);
+    const v1::MemoryUse& memory = reply->status().memory();
+    found.push_back(free + memory.values() + memory.state() +
+                    memory.contributions() + memory.metadata());
     const size_t at = found.size() - 1;
     if (at < rooms.size() && rooms[at] != found[at]) {
       Find(absl::StrCat("a budget loses bytes: ", each.name, ": ", found[at],

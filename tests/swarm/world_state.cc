@@ -8,6 +8,7 @@
 #include "contract/reason.h"
 #include "service/store/once_calls.h"
 #include "tests/swarm/elements.h"
+#include "tests/testing/namespace_requests.h"
 
 namespace tensorkv::swarm {
 namespace {
@@ -366,36 +367,37 @@ void WorldState::CheckBudgets(bool is_empty) {
 // moment, and each open round has room for the next.
 void WorldState::CheckBudgets(Server& server, bool is_empty) {
   for (const SpacePlan& each : plan_.spaces) {
-    const absl::StatusOr<NamespaceStatus> status =
-        server.store().DescribeNamespace({each.name}, {});
-    if (!status.ok()) continue;
-    const MemoryUse& memory = status->memory;
+    const absl::StatusOr<DescribeNamespaceReply> reply =
+        server.store().DescribeNamespace(testing::DescribeOf(each.name), {});
+    if (!reply.ok()) continue;
+    const NamespaceStatus& status = reply->status();
+    const v1::MemoryUse& memory = status.memory();
     const uint64_t most_rounds =
         kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
     const uint64_t most =
-        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status->rounds_open);
+        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status.rounds_open());
     MutexLock lock(&mutex_);
     const std::optional<uint64_t> open =
         MostOpenRounds(spaces_[&each - plan_.spaces.data()]);
-    if (open && status->rounds_open > *open) {
+    if (open && status.rounds_open() > *open) {
       Find(absl::StrCat("rounds stay open that have all they wait for: ",
-                        status->rounds_open, ", expected at most ", *open));
+                        status.rounds_open(), ", expected at most ", *open));
     }
-    if (status->rounds_open > most_rounds) {
+    if (status.rounds_open() > most_rounds) {
       Find(absl::StrCat(
-          "more rounds are open than may be: ", status->rounds_open, " of ",
+          "more rounds are open than may be: ", status.rounds_open(), " of ",
           kNumKeys, " keys, expected at most ", most_rounds));
     }
-    if (memory.values > most || memory.state > most ||
-        (is_empty && memory.contributions > 0)) {
+    if (memory.values() > most || memory.state() > most ||
+        (is_empty && memory.contributions() > 0)) {
       Find(absl::StrCat("memory is not given back: ", each.name, " has ",
-                        memory.values, " bytes of values, ", memory.state,
-                        " of states, ", memory.contributions,
-                        " of contributions, and ", status->rounds_open,
+                        memory.values(), " bytes of values, ", memory.state(),
+                        " of states, ", memory.contributions(),
+                        " of contributions, and ", status.rounds_open(),
                         " rounds are open; expected at most ", most));
     }
-    if (is_empty && status->calls_waiting > 0) {
-      Find(absl::StrCat(each.name, " has ", status->calls_waiting,
+    if (is_empty && status.calls_waiting() > 0) {
+      Find(absl::StrCat(each.name, " has ", status.calls_waiting(),
                         " calls that wait, and nobody has made them"));
     }
   }

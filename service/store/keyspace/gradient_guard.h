@@ -13,6 +13,7 @@
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/entries_by_key.h"
+#include "service/store/namespace_summary.h"
 
 namespace tensorkv {
 

@@ -41,7 +41,7 @@ bool IsDeserted(const NamespaceState& state) {
   }
   return num_contributors ==
          std::ranges::count_if(workers.List(state.Now()),
-                               [&workers](const WorkerStatus& member) {
+                               [&workers](const MemberStatus& member) {
                                  return workers.step_of(member.worker.rank) > 0;
                                });
 }

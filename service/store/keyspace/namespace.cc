@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "contract/duration.h"
+#include "contract/proto_codec.h"
 #include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/names.h"
+#include "service/store/namespace_status.h"
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
@@ -21,14 +24,15 @@ namespace {
 constexpr size_t kMaxLooks = 1 << 14;
 
 // Returns the namespace's counts. REQUIRES: the mutex is held.
-NamespaceStatus Numbers(const NamespaceState& state,
-                        const WaitStatus& attempts) {
-  NamespaceStatus status;
+NamespaceSummary Numbers(const NamespaceState& state,
+                         const WaitStatus& attempts) {
+  NamespaceSummary status;
   status.name = state.name;
   status.uid = state.uid;
   status.memory = state.memory.used();
   status.device_memory = state.memory.used_on_device();
   status.revision = state.revision;
+  status.budget_bytes = state.config.budget_bytes;
   status.num_keys = state.keys.size();
   status.updates_applied = state.counts.updates_applied;
   status.rounds_open = state.counts.rounds_open;
@@ -47,6 +51,15 @@ NamespaceStatus Numbers(const NamespaceState& state,
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;
+}
+
+void MemberToProto(const MemberStatus& member, v1::WorkerStatus* proto) {
+  proto->set_name(member.name);
+  SetWorker(member.worker, proto->mutable_worker());
+  proto->set_live(member.live);
+  proto->set_step(member.step);
+  EncodeDuration(member.lease_remaining, proto->mutable_lease_remaining());
+  proto->set_left(member.left);
 }
 
 // Checks that this server can hold a mirrored namespace, if it is one.
@@ -114,24 +127,35 @@ bool Namespace::ReadsInPlace() const {
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = state_->calls->waits();
   const std::shared_ptr<const RuleBindings> bound = state_->Bindings();
-  std::vector<RuleBinding> rules = bound->List();
-  std::vector<MultipliersBinding> multipliers = bound->multipliers.List();
-  MutexLock lock(&state_->mutex);
-  NamespaceStatus status = Numbers(*state_, attempts);
-  status.config = state_->config;
-  status.multipliers = std::move(multipliers);
-  status.rules = std::move(rules);
-  status.config.rule = status.rules.back().rule;
-  status.workers = state_->workers->List(state_->Now());
+  NamespaceStatus status;
+  for (const RuleBinding& binding : bound->List()) {
+    ToProto(binding, status.add_rules());
+  }
+  for (const MultipliersBinding& binding : bound->multipliers.List()) {
+    ToProto(binding, status.add_multipliers());
+  }
+  NamespaceSummary summary;
+  NamespaceConfig config;
+  std::vector<MemberStatus> members;
+  {
+    MutexLock lock(&state_->mutex);
+    summary = Numbers(*state_, attempts);
+    config = state_->config;
+    members = state_->workers->List(state_->Now());
+  }
+  ToProto(summary, &status);
+  for (const MemberStatus& member : members) {
+    MemberToProto(member, status.add_workers());
+  }
+  config.rule = bound->Get("")->spec();
+  ToProto(config, status.mutable_config());
   return status;
 }
 
-NamespaceStatus Namespace::Summarize() const {
+NamespaceSummary Namespace::Summarize() const {
   const WaitStatus attempts = state_->calls->waits();
   MutexLock lock(&state_->mutex);
-  NamespaceStatus status = Numbers(*state_, attempts);
-  status.config.budget_bytes = state_->config.budget_bytes;
-  return status;
+  return Numbers(*state_, attempts);
 }
 
 std::vector<OpenRound> Namespace::OpenRounds() const {

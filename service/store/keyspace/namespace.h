@@ -175,7 +175,7 @@ class Namespace {
   // Returns the status that DescribeNamespace answers with.
   NamespaceStatus Describe() const;
   // Do what NamespaceSummaries says.
-  NamespaceStatus Summarize() const;
+  NamespaceSummary Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
 
   // Returns the window that remembers the calls made in this namespace.

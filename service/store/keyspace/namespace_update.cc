@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "contract/slices.h"
 #include "service/store/keyspace/config_fields.h"
 #include "service/store/keyspace/gradient_guard.h"
@@ -32,12 +34,12 @@ absl::Status CheckHasNoSlices(const NamespaceState& state) {
 // Checks that a server of a cluster changes nothing by which it ends rounds:
 // workers push at every server, and others have changed it earlier or later.
 absl::Status CheckCluster(const NamespaceState& state,
-                          const UpdateNamespaceRequest& request) {
+                          absl::Span<const std::string> update_mask) {
   const RoundExchange* const exchange = state.environment.exchange;
   const bool is_in_cluster =
       exchange != nullptr && exchange->CheckGroup(kMaxWorkers).ok();
   if (!is_in_cluster) return absl::OkStatus();
-  for (const std::string& path : request.update_mask) {
+  for (const std::string& path : update_mask) {
     if (MayChangeInClusters(path)) continue;
     return absl::UnimplementedError(absl::StrCat(
         path,
@@ -49,10 +51,11 @@ absl::Status CheckCluster(const NamespaceState& state,
 
 // Returns the configuration that the namespace is to have. REQUIRES: the mutex
 // is held, and the update_mask is right.
-absl::StatusOr<NamespaceConfig> Wanted(const NamespaceState& state,
-                                       const UpdateNamespaceRequest& request) {
+absl::StatusOr<NamespaceConfig> Wanted(
+    const NamespaceState& state, const NamespaceConfig& changed,
+    absl::Span<const std::string> update_mask) {
   NamespaceConfig config = state.config;
-  CopyFields(request.update_mask, request.config, config);
+  CopyFields(update_mask, changed, config);
   ASSIGN_OR_RETURN(config.budget_bytes, state.environment.budgets->BudgetOf(
                                             state.name, config.budget_bytes));
   RETURN_IF_ERROR(CheckGuard(config.gradient_guard));
@@ -82,18 +85,18 @@ void ChangeRounds(Transaction& transaction, const NamespaceConfig& before,
 
 // Makes the change and returns the configuration as it is then, with the
 // present default rule. Sets `changes` to what has changed.
-absl::StatusOr<NamespaceConfig> Update(NamespaceState& state,
-                                       const UpdateNamespaceRequest& request,
-                                       std::string& changes) {
-  RETURN_IF_ERROR(CheckUpdateMask(request.update_mask));
-  RETURN_IF_ERROR(CheckCluster(state, request));
+absl::StatusOr<NamespaceConfig> Update(
+    NamespaceState& state, const NamespaceConfig& changed,
+    absl::Span<const std::string> update_mask, std::string& changes) {
+  RETURN_IF_ERROR(CheckUpdateMask(update_mask));
+  RETURN_IF_ERROR(CheckCluster(state, update_mask));
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
-  ASSIGN_OR_RETURN(NamespaceConfig config, Wanted(state, request));
+  ASSIGN_OR_RETURN(NamespaceConfig config, Wanted(state, changed, update_mask));
   const NamespaceConfig before = state.config;
   changes = TextOfChanges(before, config);
   if (!changes.empty()) {
-    CopyFields(request.update_mask, config, state.config);
+    CopyFields(update_mask, config, state.config);
     state.memory.SetLimit(config.budget_bytes);
     state.is_guarded = config.gradient_guard.is_on();
     ChangeRounds(transaction, before, config);
@@ -107,9 +110,15 @@ absl::StatusOr<NamespaceConfig> Update(NamespaceState& state,
 
 absl::StatusOr<UpdateNamespaceReply> Namespace::UpdateNamespace(
     const UpdateNamespaceRequest& request, const CallContext&) {
+  ASSIGN_OR_RETURN(const NamespaceConfig changed,
+                   KnownConfig(request.config()));
+  const auto& paths = request.update_mask().paths();
+  const std::vector<std::string> update_mask(paths.begin(), paths.end());
   std::string changes;
+  ASSIGN_OR_RETURN(const NamespaceConfig config,
+                   Update(*state_, changed, update_mask, changes));
   UpdateNamespaceReply reply;
-  ASSIGN_OR_RETURN(reply.config, Update(*state_, request, changes));
+  ToProto(config, reply.mutable_config());
   if (!changes.empty()) {
     state_->Report(StoreEvent::kNamespaceUpdated, changes);
   }

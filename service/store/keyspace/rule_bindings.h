@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/ref_counted.h"
-#include "contract/requests.h"
 #include "kernels/update_rule.h"
 #include "service/store/keyspace/pattern_bindings.h"
+#include "service/store/rule_binding.h"
 
 namespace tensorkv {
 

@@ -20,6 +20,7 @@
 #include "base/alarms.h"
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {

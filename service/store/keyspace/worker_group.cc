@@ -495,8 +495,8 @@ absl::Status WorkerGroup::LeftError(absl::string_view subject,
       ranks.size() == 1 ? " has left" : " have left"));
 }
 
-std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
-  std::vector<WorkerStatus> statuses;
+std::vector<MemberStatus> WorkerGroup::List(absl::Duration now) const {
+  std::vector<MemberStatus> statuses;
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
     const Member& member = members_[rank];
     if (member.epoch == 0) continue;

@@ -2,6 +2,7 @@
 
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/odd_names.h"
@@ -77,17 +78,36 @@ TEST(MessageTextTest, HasALineForEachField) {
 
 TEST(MessageTextTest, MessagesWithinHaveTheirPathOrALineEach) {
   NamespaceStatus status;
-  status.name = "n";
-  status.config.mode = Mode::kSync;
-  status.config.gradient_guard = {.max_norm = 1.5};
-  status.rules = {{"*.bias", {.name = "sgd"}}, {"", {.name = "assign"}}};
-  status.memory.values = 1536;
-  status.device_memory = {{"cuda:0", {.state = 2}}};
-  status.waits = {{WaitReason::kRound, 2, 3, absl::Milliseconds(1500)}};
-  status.guard_counts = {{.not_finite = 1}, {.rank = 3, .too_large = 2}};
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "n"
+        config {
+          mode: MODE_SYNC
+          gradient_guard { max_norm: 1.5 on_large_norm: ON_LARGE_NORM_CLIP }
+        }
+        rules {
+          key_pattern: "*.bias"
+          rule { name: "sgd" }
+        }
+        rules { rule { name: "assign" } }
+        memory { values: 1536 }
+        device_memory {
+          device: "cuda:0"
+          memory { state: 2 }
+        }
+        waits {
+          reason: WAIT_REASON_ROUND
+          calls_waiting: 2
+          calls_ended: 3
+          waited { seconds: 1 nanos: 500000000 }
+        }
+        guard_counts { not_finite: 1 }
+        guard_counts { rank: 3 too_large: 2 }
+      )pb",
+      &status));
 
   EXPECT_THAT(
-      MessageText(MessageOf<v1::NamespaceStatus>(status)),
+      MessageText(status),
       AllOf(HasSubstr("config.mode:                          sync\n"),
             HasSubstr("config.gradient_guard.on_large_norm:  clip\n"),
             HasSubstr("rules:                                "
@@ -100,9 +120,8 @@ TEST(MessageTextTest, MessagesWithinHaveTheirPathOrALineEach) {
                       "waited=1.5s\n"),
             HasSubstr(" not_finite=1 too_large=0\n"),
             HasSubstr(" rank=3 not_finite=0 too_large=2\n")));
-  status.config.gradient_guard = {};
-  EXPECT_THAT(MessageText(MessageOf<v1::NamespaceStatus>(status)),
-              Not(HasSubstr("gradient_guard")));
+  status.mutable_config()->clear_gradient_guard();
+  EXPECT_THAT(MessageText(status), Not(HasSubstr("gradient_guard")));
 }
 
 TEST(MessageTextTest, TimesAreThoseOfTheCalendar) {

@@ -121,8 +121,10 @@ TEST_F(RunCliTest, ClusterStatusListsServersAndWhatTheyHave) {
            .owners = {0, 1, 0}},
           script_.reply<DescribeClusterRequest>().mutable_placement());
   script_.reply<DescribeServerRequest>().set_used_bytes(2048);
-  script_.reply<ListNamespacesRequest>().namespaces = {{.num_keys = 3},
-                                                       {.num_keys = 4}};
+  for (const uint64_t num_keys : {3, 4}) {
+    script_.reply<ListNamespacesRequest>().add_namespaces()->set_num_keys(
+        num_keys);
+  }
 
   EXPECT_EQ(
       Run("cluster status").out,

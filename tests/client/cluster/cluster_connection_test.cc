@@ -70,27 +70,26 @@ TEST(ClusterConnectionTest, NamespaceIsKeptThatOneServerHasNotUpdated) {
   const TestCluster cluster(2);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   NamespaceConfig config = {.budget_bytes = 1 << 20};
-  CreateNamespaceRequest request = {.name_space = "n", .config = config};
-  ASSERT_THAT(connection->Call(request, {}), IsOk());
+  const Caller n(*connection, "n");
+  ASSERT_THAT(n.Create(config), IsOk());
   const size_t home = cluster.HomeOf("n");
   config.budget_bytes = 2 << 20;
   config.gradient_guard.max_norm = 1;
   ASSERT_THAT(Caller(*cluster.ConnectToOne(home), "n")
                   .Update(config, {"budget_bytes", "gradient_guard"}),
               IsOk());
-  request.on_existing = OnExisting::kKeep;
 
-  EXPECT_THAT(connection->Call(request, {}),
+  EXPECT_THAT(n.Create({.budget_bytes = 1 << 20}, OnExisting::kKeep),
               HasReason(Reason::kExistsDifferently));
-  request.config = config;
-  EXPECT_THAT(connection->Call(request, {}), IsOk());
+  EXPECT_THAT(n.Create(config, OnExisting::kKeep), IsOk());
 
-  const Caller n(*connection, "n");
   EXPECT_THAT(n.Init(cluster.KeyOf(1 - home, "n"), Full({1}, 1)), IsOk());
   EXPECT_THAT(n.Update(config, {"budget_bytes", "gradient_guard"}), IsOk());
   EXPECT_THAT(Caller(*cluster.ConnectToOne(1 - home), "n")
                   .Describe()
-                  ->config.gradient_guard.max_norm,
+                  ->config()
+                  .gradient_guard()
+                  .max_norm(),
               1);
 }
 
@@ -141,7 +140,7 @@ TEST(ClusterConnectionTest, NamespaceIsOneByItsUid) {
   const Caller store(*connection, "train");
   ASSERT_THAT(store.Create({}), IsOk());
   InitRequest request = {.name_space = "train",
-                         .namespace_uid = store.Describe()->uid};
+                         .namespace_uid = store.Describe()->uid()};
   for (size_t i = 0; i < 3; ++i) {
     request.entries.push_back(
         {.key = cluster.KeyOf(i, "train"), .tensor = Full({1}, 1)});
@@ -164,9 +163,10 @@ TEST(ClusterConnectionTest, ListHasTheUidsOfTheHomes) {
   const auto list = connection->Call(ListNamespacesRequest());
 
   ASSERT_THAT(list, IsOk());
-  EXPECT_EQ(list->namespaces.size(), 13);
-  for (const NamespaceStatus& status : list->namespaces) {
-    EXPECT_EQ(status.uid, Caller(*connection, status.name).Describe()->uid);
+  EXPECT_EQ(list->namespaces_size(), 13);
+  for (const NamespaceStatus& status : list->namespaces()) {
+    EXPECT_EQ(status.uid(),
+              Caller(*connection, status.name()).Describe()->uid());
   }
 }
 
@@ -220,7 +220,7 @@ void LoseAt(const TestCluster& cluster, size_t server,
   const Caller store(*there, name_space);
   const absl::StatusOr<NamespaceStatus> status = store.Describe();
   ASSERT_THAT(status, IsOk());
-  ASSERT_THAT(store.As(status->workers.at(0).worker).Leave(), IsOk());
+  ASSERT_THAT(store.As(WorkerOf(status->workers(0).worker())).Leave(), IsOk());
 }
 
 TEST(ClusterConnectionTest, WorkerThatOneServerHasLostIsLost) {
@@ -289,9 +289,9 @@ TEST(ClusterConnectionTest, WorkerHasItsRankOnEveryServer) {
 
   const absl::StatusOr<NamespaceStatus> status =
       Caller(*there, "train").Describe();
-  ASSERT_EQ(status->workers.size(), 2);
-  EXPECT_EQ(status->workers[0].name, "a");
-  EXPECT_EQ(status->workers[1].name, "b");
+  ASSERT_EQ(status->workers_size(), 2);
+  EXPECT_EQ(status->workers(0).name(), "a");
+  EXPECT_EQ(status->workers(1).name(), "b");
 }
 
 TEST(ClusterConnectionTest, WorkerClientJoinsAgainEverywhere) {

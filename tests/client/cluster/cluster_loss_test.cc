@@ -21,6 +21,7 @@
 #include "service/server/server.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/background.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -244,8 +245,8 @@ TEST_F(ClusterLossTest, WaitsEndAtWhoeverIsOutOfTouchForTooLong) {
   Background waits([&] {
     return direct->Call(pull, {.timeout = absl::Minutes(1)}).status();
   });
-  const DescribeNamespaceRequest describe = {.name_space = "train"};
-  while (direct->Call(describe).value().calls_waiting == 0) {
+  const DescribeNamespaceRequest describe = testing::DescribeOf("train");
+  while (direct->Call(describe).value().status().calls_waiting() == 0) {
   }
 
   etcd_.Stop();

@@ -138,18 +138,25 @@ TEST(MergePagesTest, GivesAKeyOfSeveralServersOnce) {
 
 TEST(MergePagesTest, AddsUpNamespacesOfOneName) {
   std::vector<ListNamespacesReply> pages(2);
-  pages[0].namespaces = {{.name = "a", .num_keys = 1, .uid = 7},
-                         {.name = "c", .num_keys = 2}};
-  pages[1].namespaces = {{.name = "a", .num_keys = 10, .uid = 8},
-                         {.name = "b", .num_keys = 20}};
+  const auto add = [](ListNamespacesReply& page, const std::string& name,
+                      uint64_t num_keys, uint64_t uid) {
+    NamespaceStatus& status = *page.add_namespaces();
+    status.set_name(name);
+    status.set_num_keys(num_keys);
+    status.set_uid(uid);
+  };
+  add(pages[0], "a", /*num_keys=*/1, /*uid=*/7);
+  add(pages[0], "c", /*num_keys=*/2, /*uid=*/9);
+  add(pages[1], "a", /*num_keys=*/10, /*uid=*/8);
+  add(pages[1], "b", /*num_keys=*/20, /*uid=*/10);
 
   const ListNamespacesReply merged = MergePages(std::move(pages), 2);
 
-  ASSERT_EQ(merged.namespaces.size(), 2);
-  EXPECT_EQ(merged.namespaces[0].num_keys, 11);
-  EXPECT_EQ(merged.namespaces[0].uid, 7);
-  EXPECT_EQ(merged.namespaces[1].name, "b");
-  EXPECT_EQ(merged.next_page_token, "b");
+  ASSERT_EQ(merged.namespaces_size(), 2);
+  EXPECT_EQ(merged.namespaces(0).num_keys(), 11);
+  EXPECT_EQ(merged.namespaces(0).uid(), 7);
+  EXPECT_EQ(merged.namespaces(1).name(), "b");
+  EXPECT_EQ(merged.next_page_token(), "b");
 }
 
 // A page of checkpoints with these names and bytes.

@@ -92,7 +92,7 @@ TEST_F(MirroredClusterTest, UpdateReachesEveryServer) {
                           {"gradient_guard.max_norm"}));
 
   for (uint32_t server = 0; server < 3; ++server) {
-    EXPECT_EQ(At(server).Describe()->config.gradient_guard.max_norm, 7);
+    EXPECT_EQ(At(server).Describe()->config().gradient_guard().max_norm(), 7);
   }
   EXPECT_THAT(Ours().Update({.quorum = 2}, {"quorum"}),
               StatusIs(absl::StatusCode::kUnimplemented,
@@ -143,7 +143,7 @@ TEST_F(MirroredClusterTest, BarrierWaitsForTheWorkersOfAllServers) {
     });
   }
   const Caller home = At(cluster_.HomeOf("n"));
-  while (num_through == 0 && home.Describe()->calls_waiting + 1 < kWorkers) {
+  while (num_through == 0 && home.Describe()->calls_waiting() + 1 < kWorkers) {
   }
   EXPECT_EQ(num_through, 0);
 
@@ -158,7 +158,7 @@ TEST_F(MirroredClusterTest, KeysAreCreatedListedAndRemovedOnAllServers) {
   ASSERT_OK(Ours().Init("w", Full({4}, 2), OnExisting::kKeep));
 
   EXPECT_EQ(Ours().List()->keys_size(), 1);
-  EXPECT_EQ(Ours().Describe()->num_keys, 1u);
+  EXPECT_EQ(Ours().Describe()->num_keys(), 1u);
   for (uint32_t server = 0; server < 3; ++server) {
     EXPECT_THAT(At(server).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
   }

@@ -149,9 +149,9 @@ class ReplacedNamespacesTest : public ::testing::Test {
     for (size_t i = 0; i < kServers; ++i) {
       const auto status = Caller(*ones_[i], "n").Describe();
       ASSERT_OK(status);
-      total += status->num_keys;
+      total += status->num_keys();
       if (model_->kind == Kind::kMirrored) {
-        EXPECT_EQ(status->num_keys, expected) << i;
+        EXPECT_EQ(status->num_keys(), expected) << i;
       }
     }
     if (model_->kind != Kind::kMirrored) {
@@ -234,7 +234,7 @@ TEST_P(ChangedKindTest, ReadsFindWhatIsThere) {
     EXPECT_THAT(Ours().Pull(name), IsOkAndHolds(HasTensor(IsFilledWith(1))));
     EXPECT_OK(Ours().Stat(name));
   }
-  EXPECT_EQ(Ours().Describe()->config.mirrored,
+  EXPECT_EQ(Ours().Describe()->config().mirrored(),
             GetParam().to == Kind::kMirrored);
 }
 
@@ -275,7 +275,7 @@ TEST_F(ReplacedNamespacesTest, NamespaceThatHasGoneIsNotFound) {
 // A uid says which namespace is meant: no other one is taken for it.
 TEST_F(ReplacedNamespacesTest, CallForTheFormerNamespaceIsRefused) {
   Replace(Kind::kPlain);
-  const uint64_t uid = Ours().Describe()->uid;
+  const uint64_t uid = Ours().Describe()->uid();
   Replace(Kind::kMirrored);
 
   const InitRequest init = {.name_space = "n",

@@ -215,7 +215,7 @@ TEST(SplittingConnectionTest, DeleteCountsKeys) {
   EXPECT_THAT(store.Delete({"w", "b", "none"}, true), IsOkAndHolds(2u));
 
   EXPECT_THAT(store.Pull("w"), HasReason(Reason::kKeyNotFound));
-  EXPECT_EQ(store.Describe()->num_keys, 0u);
+  EXPECT_EQ(store.Describe()->num_keys(), 0u);
 }
 
 TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
@@ -292,7 +292,7 @@ TEST(SplittingConnectionTest, RefusedRuleIsOnNoServer) {
 
   for (size_t i = 0; i < 3; ++i) {
     const std::unique_ptr<Connection> one = cluster.ConnectToOne(i);
-    EXPECT_THAT(Caller(*one, "n").Describe()->rules, SizeIs(1))
+    EXPECT_THAT(Caller(*one, "n").Describe()->rules(), SizeIs(1))
         << "the default";
   }
 }

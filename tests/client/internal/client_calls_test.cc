@@ -41,8 +41,8 @@ TEST_F(ClientCallsTest, MutatingCallsAreNumbered) {
   EXPECT_EQ(script_.last<DeleteRequest>().call_id().sequence(), 3u);
   EXPECT_EQ(script_.last<SetRuleRequest>().call_id().sequence(), 4u);
   EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id().sequence(), 5u);
-  EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);
-  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().call_id->sequence, 7u);
+  EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id().sequence(), 6u);
+  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().call_id().sequence(), 7u);
 }
 
 TEST_F(ClientCallsTest, CallsTellThatTheirFormerOnesAreAnswered) {

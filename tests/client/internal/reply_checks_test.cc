@@ -37,5 +37,40 @@ TEST(ReplyChecksTest, LeasesAreDurations) {
       StatusIs(kInvalid, HasSubstr("lease_remaining: expected a duration")));
 }
 
+TEST(ReplyChecksTest, WorkersOfANamespaceHaveRanks) {
+  DescribeNamespaceReply reply;
+  WorkerStatus& worker = *reply.mutable_status()->add_workers();
+
+  EXPECT_THAT(CheckFields(reply),
+              StatusIs(kInvalid, "entry 0: worker: missing"));
+  worker.mutable_worker()->set_epoch(5);
+  EXPECT_THAT(CheckFields(reply),
+              StatusIs(kInvalid, "entry 0: worker.rank: missing"));
+  worker.mutable_worker()->set_rank(0);
+  EXPECT_OK(CheckFields(reply));
+}
+
+TEST(ReplyChecksTest, TimesOfANamespaceAreDurations) {
+  DescribeNamespaceReply described;
+  described.mutable_status()->add_waits()->mutable_waited()->set_nanos(
+      2'000'000'000);
+  ListNamespacesReply page;
+  page.add_namespaces();
+  page.add_namespaces()->mutable_config()->mutable_quorum_grace()->set_seconds(
+      400'000'000'000);
+  UpdateNamespaceReply updated;
+  updated.mutable_config()->mutable_quorum_grace()->set_seconds(
+      400'000'000'000);
+
+  EXPECT_THAT(CheckFields(described),
+              StatusIs(kInvalid, HasSubstr("waited: expected a duration")));
+  EXPECT_THAT(CheckFields(page),
+              StatusIs(kInvalid,
+                       HasSubstr("entry 1: quorum_grace: expected a duration")));
+  EXPECT_THAT(
+      CheckFields(updated),
+      StatusIs(kInvalid, HasSubstr("quorum_grace: expected a duration")));
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/call_verb.h"
 #include "tests/client/scripted_connection.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -82,13 +83,13 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   DeleteRequest deletion;
   SetCallId(call_id, deletion);
   EXPECT_THAT(connection_.Call(deletion, {}), IsOk());
-  EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
-              IsOk());
+  CreateNamespaceRequest create;
+  SetCallId(call_id, create);
+  EXPECT_THAT(connection_.Call(create, {}), IsOk());
 
   EXPECT_THAT(connection_.Call(InitRequest{.on_existing = OnExisting::kKeep}),
               IsOk());
-  EXPECT_THAT(connection_.Call(
-                  CreateNamespaceRequest{.on_existing = OnExisting::kKeep}),
+  EXPECT_THAT(connection_.Call(testing::CreateOf("", {}, OnExisting::kKeep)),
               IsOk());
   deletion.clear_call_id();
   deletion.set_allow_missing(true);

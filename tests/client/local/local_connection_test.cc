@@ -85,7 +85,7 @@ TEST(LocalConnectionTest, StepIsRepeatedWhicheverCallsWereUnderWayBeside) {
     Client cancellable = worker.WithCanceller(canceller);
     return cancellable.PushPull("b", Full({1}, 1), {.step = 1}).status();
   });
-  while (worker.DescribeNamespace("n")->calls_waiting == 0) {
+  while (worker.DescribeNamespace("n")->calls_waiting() == 0) {
     std::this_thread::yield();
   }
   Background first(

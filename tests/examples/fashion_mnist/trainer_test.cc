@@ -155,8 +155,8 @@ TEST_F(TrainerTest, NamespaceInUseIsLeftAlone) {
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
                        client->DescribeNamespace("used"));
-  EXPECT_EQ(status.config.mode, Mode::kAsync);
-  EXPECT_EQ(status.num_keys, 0);
+  EXPECT_EQ(status.config().mode(), v1::MODE_ASYNC);
+  EXPECT_EQ(status.num_keys(), 0);
 }
 
 TEST_F(TrainerTest, WrongRuleIsInvalid) {

@@ -14,6 +14,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tensor/rule_spec.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -78,11 +79,10 @@ TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
 }
 
 TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
-  CreateNamespaceRequest create;
-  create.name_space = "g";
-  create.config = {.mode = Mode::kSync,
-                   .num_workers = 1,
-                   .rule = *ParseRuleSpec("accumulate")};
+  const CreateNamespaceRequest create =
+      testing::CreateOf("g", {.mode = Mode::kSync,
+                              .num_workers = 1,
+                              .rule = *ParseRuleSpec("accumulate")});
   const auto push = [](SavedStore& store, Step step) {
     PushRequest request = PushOf("g", "k", Filled(DType::kF32, 1));
     request.worker = Worker{.rank = 0};

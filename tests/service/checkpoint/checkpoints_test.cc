@@ -22,6 +22,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/odd_names.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
@@ -53,8 +54,8 @@ class KeysOfManyRules {
     for (int i = 0; i < kNumRules; ++i) {
       NamespaceConfig config;
       ASSERT_OK_AND_ASSIGN(config.rule, ParseRuleSpec(kRules[i].rule));
-      ASSERT_OK(saved_.store().CreateNamespace(
-          {.name_space = Name(i), .config = config}));
+      ASSERT_OK(
+          saved_.store().CreateNamespace(testing::CreateOf(Name(i), config)));
       ASSERT_OK(saved_.Init(Name(i), "k", Filled(kRules[i].dtype, 1)));
     }
   }
@@ -168,10 +169,9 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   NamespaceConfig config;
   config.budget_bytes = 1 << 20;
   CreateNamespace(before, "n", config);
-  ASSERT_OK(before.store().UpdateNamespace(
-      {.name_space = "n",
-       .config = {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
-       .update_mask = {"budget_bytes", "gradient_guard.max_norm"}}));
+  ASSERT_OK(before.store().UpdateNamespace(testing::UpdateOf(
+      "n", {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
+      {"budget_bytes", "gradient_guard.max_norm"})));
   ASSERT_OK(before.store().SetRule(
       testing::SetRuleOf("sgd(learning_rate=0.5)", "*.b", "n")));
   ASSERT_OK(before.store().SetRule(testing::SetRuleOf("adam", "a.*", "n")));
@@ -179,20 +179,20 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
       testing::SetMultipliersOf({2, 0}, "*.b", "n")));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
-  const NamespaceStatus was = *before.store().DescribeNamespace({"n"});
+  const NamespaceStatus was = testing::Described(before.store(), "n");
   const KeyStatus key_was = before.Stat("n", "a.b");
   ASSERT_OK(before.checkpoints().Save());
 
   SavedStore& after = Restart();
   ASSERT_OK(after.checkpoints().RestoreLast());
 
-  const NamespaceStatus is = *after.store().DescribeNamespace({"n"});
-  EXPECT_EQ(is.uid, was.uid);
-  EXPECT_TRUE(is.config == was.config);
-  EXPECT_EQ(is.config.budget_bytes, 2u << 20);
-  EXPECT_EQ(is.config.gradient_guard.max_norm, 9);
-  EXPECT_GT(is.revision, was.revision);
-  EXPECT_EQ(is.rules.size(), was.rules.size());
+  const NamespaceStatus is = testing::Described(after.store(), "n");
+  EXPECT_EQ(is.uid(), was.uid());
+  EXPECT_TRUE(testing::ConfigOf(is) == testing::ConfigOf(was));
+  EXPECT_EQ(is.config().budget_bytes(), 2u << 20);
+  EXPECT_EQ(is.config().gradient_guard().max_norm(), 9);
+  EXPECT_GT(is.revision(), was.revision());
+  EXPECT_EQ(is.rules().size(), was.rules().size());
   const KeyStatus key_is = after.Stat("n", "a.b");
   EXPECT_EQ(FromProto(key_is.rule()), FromProto(key_was.rule()));
   EXPECT_EQ(FromProto(key_is.multipliers()), FromProto(key_was.multipliers()));
@@ -418,7 +418,7 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
         ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
             RestoreOf("first", {}, "", v1::ON_EXISTING_REPLACE), {}));
       },
-      [&] { ASSERT_OK(store.DeleteNamespace({.name_space = "s"})); }};
+      [&] { ASSERT_OK(store.DeleteNamespace(testing::RemoveOf("s"))); }};
   CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
   ASSERT_OK(SaveAs(saved.checkpoints(), "first"));
   Step step = 0;

@@ -14,6 +14,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
@@ -267,7 +268,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     switch (Below(16)) {
       case 0:
         saved_->store()
-            .DeleteNamespace({.name_space = name_space})
+            .DeleteNamespace(testing::RemoveOf(name_space))
             .IgnoreError();
         return;
       case 1:
@@ -303,7 +304,8 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
   // Makes those that are not there.
   void MakeNamespaces() {
     for (const std::string name : {"a", "b"}) {
-      if (saved_->store().DescribeNamespace({name}).ok()) continue;
+      if (saved_->store().DescribeNamespace(testing::DescribeOf(name)).ok())
+        continue;
       NamespaceConfig config;
       config.rule = *ParseRuleSpec("sgd(learning_rate=0.1, momentum=0.9)");
       CreateNamespace(*saved_, name, config);
@@ -369,7 +371,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         EXPECT_TRUE(AllIn("check") == keys) << name << " " << name_space;
       }
     }
-    saved_->store().DeleteNamespace({.name_space = "check"}).IgnoreError();
+    saved_->store().DeleteNamespace(testing::RemoveOf("check")).IgnoreError();
   }
 
   std::mt19937_64 random_{/*seed=*/11};

@@ -16,6 +16,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -52,7 +53,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
                      .trim_fraction = 0.25});
     EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
     EXPECT_OK(SaveAs(saved_->checkpoints(), "then"));
-    EXPECT_OK(saved_->store().DeleteNamespace({.name_space = "empty"}));
+    EXPECT_OK(saved_->store().DeleteNamespace(testing::RemoveOf("empty")));
     then_ = BytesOf(saved_->Pull("a", "k"));
     for (const std::string name : {"a", "b", ""}) Push(name);
     now_ = BytesOf(saved_->Pull("a", "k"));
@@ -69,7 +70,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
     return BytesOf(saved_->Pull(name, "k"));
   }
   uint64_t UidOf(const std::string& name) {
-    return saved_->store().DescribeNamespace({name})->uid;
+    return testing::Described(saved_->store(), name).uid();
   }
   std::set<std::string> Names() {
     std::set<std::string> names;
@@ -77,7 +78,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
         saved_->store()
             .ListNamespaces("", 100, [](absl::string_view) { return true; })
             .value();
-    for (const NamespaceStatus& each : listed) names.insert(each.name);
+    for (const NamespaceStatus& each : listed) names.insert(each.name());
     return names;
   }
   void DamageLastFile() {
@@ -109,7 +110,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   ASSERT_OK(Restore(RestoreOf("then", {"empty"})));
 
   const NamespaceConfig config =
-      saved_->store().DescribeNamespace({"empty"})->config;
+      testing::ConfigOf(testing::Described(saved_->store(), "empty"));
   EXPECT_EQ(config.aggregation, Aggregation::kTrimmedMean);
   EXPECT_EQ(config.trim_fraction, 0.25);
 }
@@ -117,7 +118,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
 TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
   const uint64_t uid = UidOf("a");
   const Version version = saved_->Pull("a", "k").version;
-  ASSERT_OK(saved_->store().DeleteNamespace({.name_space = "a"}));
+  ASSERT_OK(saved_->store().DeleteNamespace(testing::RemoveOf("a")));
 
   ASSERT_OK(Restore(RestoreOf("then", {"a"})));
 

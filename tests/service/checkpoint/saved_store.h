@@ -20,6 +20,7 @@
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -184,10 +185,7 @@ class CheckpointsTest : public ::testing::Test {
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
                               const NamespaceConfig& config) {
-    CreateNamespaceRequest request;
-    request.name_space = name;
-    request.config = config;
-    ASSERT_OK(at.store().CreateNamespace(request));
+    ASSERT_OK(at.store().CreateNamespace(testing::CreateOf(name, config)));
   }
   void CutOff(const std::string& file) const {
     std::filesystem::resize_file(absl::StrCat(directory_, "/", file), 1);

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -71,16 +72,16 @@ class TensorReaderTest : public CheckpointsTest {
 
 TEST_F(TensorReaderTest, TensorsOfAllSizesAreAsTheyWereAndTakeAsMuch) {
   const std::vector<std::string> before = AllBytes(*saved_);
-  const NamespaceStatus status = *saved_->store().DescribeNamespace({"n"});
+  const NamespaceStatus status = testing::Described(saved_->store(), "n");
 
   SavedStore& restored = Restart();
   ASSERT_OK(restored.checkpoints().RestoreLast());
 
   EXPECT_TRUE(AllBytes(restored) == before);
-  const NamespaceStatus again = *restored.store().DescribeNamespace({"n"});
-  EXPECT_EQ(again.memory.values, status.memory.values);
-  EXPECT_EQ(again.memory.state, status.memory.state);
-  EXPECT_EQ(again.memory.contributions, 0u);
+  const NamespaceStatus again = testing::Described(restored.store(), "n");
+  EXPECT_EQ(again.memory().values(), status.memory().values());
+  EXPECT_EQ(again.memory().state(), status.memory().state());
+  EXPECT_EQ(again.memory().contributions(), 0u);
 }
 
 // Of a tensor that is read in pieces, too.
@@ -125,7 +126,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
   CreateNamespace(saved, "n", config);
   ASSERT_OK(saved.Init("n", "k", Filled(DType::kBF16, 1, {kElements})));
   ASSERT_OK(saved.Push(PushOf("n", "k", Filled(DType::kBF16, 2, {kElements}))));
-  ASSERT_EQ(saved.store().DescribeNamespace({"n"})->memory.state,
+  ASSERT_EQ(testing::Described(saved.store(), "n").memory().state(),
             8 * kValueBytes);
   ASSERT_OK(SaveAs(saved.checkpoints(), "saved"));
   const std::vector<std::string> before = AllBytes(saved, "n");
@@ -141,7 +142,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
       RestoreOf("saved", {"n"}, "again"), {}));
 
   // Reading them takes room as well.
-  ASSERT_OK(saved.store().DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(saved.store().DeleteNamespace(testing::RemoveOf("n")));
   EXPECT_TRUE(AllBytes(saved, "again") == before);
 }
 

@@ -11,6 +11,7 @@
 #include "service/cluster/placement_changes.h"
 #include "tests/service/cluster/partition_moves.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -168,7 +169,7 @@ class LateOutcomeTest : public PartitionMoves {
     etcd_.Start();
   }
   size_t NumKeys() {
-    return a_->store().DescribeNamespace({kNamespace})->num_keys;
+    return testing::Described(a_->store(), kNamespace).num_keys();
   }
 
   std::unique_ptr<MovingServer> c_ = std::make_unique<MovingServer>(etcd_, "c");

@@ -17,6 +17,7 @@
 #include "tensor/rule_spec.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/service/cluster/moving_server.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -74,10 +75,8 @@ class PartitionMoves : public ::testing::Test {
     };
   }
   void CreateNamespace(const NamespaceConfig& config) {
-    CreateNamespaceRequest request;
-    request.name_space = kNamespace;
-    request.config = config;
-    ASSERT_OK(a_->store().CreateNamespace(request));
+    ASSERT_OK(
+        a_->store().CreateNamespace(testing::CreateOf(kNamespace, config)));
   }
   static NamespaceConfig Summing(const std::string& rule = "accumulate") {
     NamespaceConfig config;

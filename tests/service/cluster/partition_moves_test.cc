@@ -17,6 +17,7 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_changes.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
@@ -40,9 +41,8 @@ using PartitionMovesTest = PartitionMoves;
 TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   CreateNamespace(Summing("sgd(learning_rate=0.5, momentum=0.9)"));
   MovingServer stays(etcd_, "other");
-  ASSERT_OK(stays.store().CreateNamespace(
-      {.name_space = kNamespace,
-       .config = Summing("sgd(learning_rate=0.5, momentum=0.9)")}));
+  ASSERT_OK(stays.store().CreateNamespace(testing::CreateOf(
+      kNamespace, Summing("sgd(learning_rate=0.5, momentum=0.9)"))));
   InitRequest init;
   init.name_space = kNamespace;
   init.entries.push_back({"w", One(3)});
@@ -71,7 +71,7 @@ TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   });
   EXPECT_EQ(ElementOf(*b_, "w"), expected);
   EXPECT_THAT(a_->Push(PushOne("w")).status(), HasReason(Reason::kWrongServer));
-  EXPECT_EQ(a_->store().DescribeNamespace({kNamespace})->num_keys, 0u);
+  EXPECT_EQ(testing::Described(a_->store(), kNamespace).num_keys(), 0u);
 }
 
 // Pushers that count what was acknowledged, and a reader that looks that

@@ -17,18 +17,18 @@ using ::testing::Not;
 
 class FixedSummaries final : public NamespaceSummaries {
  public:
-  std::vector<NamespaceStatus> Summaries() const override { return summaries; }
+  std::vector<NamespaceSummary> Summaries() const override { return summaries; }
   absl::StatusOr<std::vector<OpenRound>> OpenRounds(
       absl::string_view) const override {
     return std::vector<OpenRound>();
   }
 
-  std::vector<NamespaceStatus> summaries;
+  std::vector<NamespaceSummary> summaries;
 };
 
 class StoreCollectableTest : public ::testing::Test {
  protected:
-  std::string Scrape(std::vector<NamespaceStatus> statuses) {
+  std::string Scrape(std::vector<NamespaceSummary> statuses) {
     namespaces_.summaries = std::move(statuses);
     return Exposition(collectable_);
   }
@@ -39,7 +39,7 @@ class StoreCollectableTest : public ::testing::Test {
 
 TEST_F(StoreCollectableTest, ShowsEveryNumberOfANamespace) {
   const std::string text = Scrape({{.name = "n",
-                                    .config = {.budget_bytes = 77},
+                                    .budget_bytes = 77,
                                     .num_keys = 1,
                                     .memory = {2, 3, 4},
                                     .updates_applied = 5,
@@ -75,12 +75,12 @@ TEST_F(StoreCollectableTest, ShowsWhatIsOnEachGpu) {
 }
 
 TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
-  NamespaceStatus status = {.name = "n",
-                            .lease_expirations = 3,
-                            .contributions_late = 4,
-                            .contributions_duplicate = 5,
-                            .contributions_fenced = 6,
-                            .slowest_lag = 7};
+  NamespaceSummary status = {.name = "n",
+                             .lease_expirations = 3,
+                             .contributions_late = 4,
+                             .contributions_duplicate = 5,
+                             .contributions_fenced = 6,
+                             .slowest_lag = 7};
   status.live_workers = 1;
   status.guard_counts = {{.not_finite = 11}, {.rank = 3, .too_large = 12}};
   status.waits = {{.reason = WaitReason::kRound,

@@ -20,6 +20,7 @@
 #include "tests/service/mirror/mirrored_servers.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_gpu.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/open_fake_link.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/sanitizers.h"
@@ -147,10 +148,9 @@ TEST_F(DeviceMirrorTest, HasTheBitsOfOneServer) {
   }
   network_->Stop();
   for (const auto& server : servers_) {
-    const auto described =
-        server->Call(DescribeNamespaceRequest{.name_space = kSpace}, {});
+    const auto described = server->Call(testing::DescribeOf(kSpace), {});
     ASSERT_OK(described);
-    EXPECT_EQ(described->memory.contributions, 0u);  // sums, too
+    EXPECT_EQ(described->status().memory().contributions(), 0u);  // sums, too
   }
 }
 

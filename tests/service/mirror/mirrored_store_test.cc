@@ -14,6 +14,7 @@
 #include "tests/service/mirror/mirror_network.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -40,11 +41,11 @@ class MirroredStore {
  public:
   MirroredStore(MirrorNetwork& network, uint32_t index, uint32_t num_workers)
       : store_({.exchange = network.exchange(index)}, &backend_, &alarms_) {
-    CreateNamespaceRequest create = {.name_space = kSpace};
-    create.config = {.mode = Mode::kSync, .num_workers = num_workers};
-    create.config.mirrored = true;
-    create.config.rule.name = "accumulate";
-    EXPECT_OK(store_.CreateNamespace(create));
+    EXPECT_OK(store_.CreateNamespace(
+        testing::CreateOf(kSpace, {.mode = Mode::kSync,
+                                   .num_workers = num_workers,
+                                   .rule = {.name = "accumulate"},
+                                   .mirrored = true})));
     InitRequest init = {.name_space = kSpace};
     init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
     EXPECT_OK(testing::InitNow(store_, std::move(init)));

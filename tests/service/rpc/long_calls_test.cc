@@ -133,7 +133,7 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
         });
     ON_CALL(service_.store, List).WillByDefault(Return(ListReply()));
     ON_CALL(namespaces, DescribeNamespace)
-        .WillByDefault(Return(NamespaceStatus()));
+        .WillByDefault(Return(DescribeNamespaceReply()));
     ON_CALL(namespaces, Join).WillByDefault(Return(JoinReply()));
   }
   ~LongCallsTest() override { door_.Open(); }

@@ -118,13 +118,19 @@ TEST_F(TensorKvServicesTest, CallerBoundsTheReply) {
       service_.stub().PushPull(&context, push_pull, &push_pull_reply).ok());
 }
 
+NamespaceStatus StatusOfName(const std::string& name) {
+  NamespaceStatus status;
+  status.set_name(name);
+  return status;
+}
+
 TEST_F(TensorKvServicesTest, ListNamespacesGivesPages) {
   EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view(), 3, _, _))
       .WillOnce(Return(std::vector<NamespaceStatus>{
-          {.name = "a"}, {.name = "b"}, {.name = "c"}}));
+          StatusOfName("a"), StatusOfName("b"), StatusOfName("c")}));
   EXPECT_CALL(service_.namespaces,
               ListNamespaces(absl::string_view("b"), 3, _, _))
-      .WillOnce(Return(std::vector<NamespaceStatus>{{.name = "c"}}));
+      .WillOnce(Return(std::vector<NamespaceStatus>{StatusOfName("c")}));
   v1::ListNamespacesRequest request;
   request.set_page_size(2);
   v1::ListNamespacesResponse first;

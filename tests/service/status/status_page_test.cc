@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "service/rpc/incarnation.h"
 #include "service/store/memory_tensor_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -28,11 +29,8 @@ class StatusPagesTest : public ::testing::Test {
   static constexpr uint32_t kNumWorkers = 40;
 
   StatusPagesTest() {
-    CreateNamespaceRequest create;
-    create.name_space = "group";
-    create.config.mode = Mode::kSync;
-    create.config.num_workers = kNumWorkers;
-    EXPECT_OK(store_.CreateNamespace(create));
+    EXPECT_OK(store_.CreateNamespace(testing::CreateOf(
+        "group", {.mode = Mode::kSync, .num_workers = kNumWorkers})));
   }
 
   void InitKey(const std::string& key) {

@@ -12,6 +12,7 @@
 #include "service/store/keyspace/rounds.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -42,9 +43,9 @@ TEST_F(CountedMemoryTest, PushReservesRoomForANewValue) {
                        HasSubstr("expected at most 1048576 bytes")));
 
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-  const MemoryUse memory = store_.DescribeNamespace({})->memory;
-  EXPECT_EQ(memory.values, 400000u);
-  EXPECT_EQ(memory.contributions, 0u);
+  const v1::MemoryUse memory = testing::Described(store_).memory();
+  EXPECT_EQ(memory.values(), 400000u);
+  EXPECT_EQ(memory.contributions(), 0u);
 }
 
 TEST_F(CountedMemoryTest, NamespaceGoesOnWhileStatesAreAllocated) {
@@ -74,9 +75,9 @@ TEST_F(CountedMemoryTest, RuleWithoutRoomForItsStateChangesNothing) {
   EXPECT_THAT(store_.SetRule(testing::SetRuleOf("adam")),
               StatusIs(absl::StatusCode::kResourceExhausted));
 
-  const NamespaceStatus status = *store_.DescribeNamespace({});
-  EXPECT_EQ(status.memory.state, 0u);
-  EXPECT_EQ(status.rules[0].rule.name, "assign");
+  const NamespaceStatus status = testing::Described(store_);
+  EXPECT_EQ(status.memory().state(), 0u);
+  EXPECT_EQ(status.rules()[0].rule().name(), "assign");
 }
 
 TEST_F(CountedMemoryTest, AllocationThatFailsGivesItsBytesBack) {
@@ -103,13 +104,13 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
 
   for (uint32_t rank = 0; rank < 100; ++rank) {
     ASSERT_OK(Push(SyncPush(rank, 1, rank)));
-    most = std::max(most,
-                    store_.DescribeNamespace({"sync"})->memory.contributions);
+    most = std::max(
+        most, testing::Described(store_, "sync").memory().contributions());
   }
 
   EXPECT_LE(most, Rounds::kMinPartialSum * 4 * sizeof(float));
   EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
-  EXPECT_EQ(store_.DescribeNamespace({"sync"})->memory.contributions, 0u);
+  EXPECT_EQ(testing::Described(store_, "sync").memory().contributions(), 0u);
 }
 
 TEST_F(CountedMemoryTest, SkippedContributionsAreCounted) {

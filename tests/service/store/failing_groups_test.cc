@@ -30,6 +30,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -75,11 +76,10 @@ class Group {
   Group(const Plan& plan, Choice choose)
       : plan_(plan), choose_(std::move(choose)) {
     EXPECT_OK(store_.CreateNamespace(
-        {.name_space = "n",
-         .config = {.mode = Mode::kSync,
-                    .num_workers = kNumWorkers,
-                    .rule = {.name = "accumulate"},
-                    .max_open_rounds = kMaxOpenRounds}}));
+        testing::CreateOf("n", {.mode = Mode::kSync,
+                                .num_workers = kNumWorkers,
+                                .rule = {.name = "accumulate"},
+                                .max_open_rounds = kMaxOpenRounds})));
     InitRequest init = {.name_space = "n"};
     for (int key = 0; key < kNumKeys; ++key) {
       init.entries.push_back({NameOf(key), Filled(0)});

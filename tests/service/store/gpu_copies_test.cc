@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 
 namespace tensorkv {
@@ -103,7 +104,7 @@ TEST_F(GpuCopiesTest, PushOfManySmallKeysIsATableAndAKernel) {
   ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
   for (const int64_t size : {64, 1024}) {
     const std::string name_space = absl::StrCat("n", size);
-    ASSERT_OK(store_->CreateNamespace({.name_space = name_space}));
+    ASSERT_OK(store_->CreateNamespace(testing::CreateOf(name_space)));
     ASSERT_OK(
         store_->SetRule(testing::SetRuleOf("accumulate", "*", name_space)));
     InitKeys(kNumKeys, size, name_space);
@@ -192,7 +193,8 @@ TEST_F(GpuCopiesTest, AssignedTensorIsPublishedWhenItHasArrived) {
   gpu_.Release(StreamUse::kToDevice);
   EXPECT_OK(answer.Wait());
   EXPECT_EQ(
-      store_->DescribeNamespace({})->device_memory[0].memory.contributions, 0u);
+      testing::Described(*store_).device_memory()[0].memory().contributions(),
+      0u);
 }
 
 TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
@@ -242,9 +244,8 @@ TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
 // follow; the last closes the round.
 TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
   constexpr uint32_t kWorkers = 9;
-  ASSERT_OK(store_->CreateNamespace(
-      {.name_space = "sync",
-       .config = {.mode = Mode::kSync, .num_workers = kWorkers}}));
+  ASSERT_OK(store_->CreateNamespace(testing::CreateOf(
+      "sync", {.mode = Mode::kSync, .num_workers = kWorkers})));
   InitKeys(kNumKeys, 64, "sync");
   const Counts before = Total();
 
@@ -368,9 +369,10 @@ TEST_F(GpuCopiesTest, AssignedTensorIsTransferredAndKept) {
   EXPECT_EQ(push.copies, 1);
   EXPECT_EQ(push.launches, 0);
   EXPECT_EQ(push.allocations, 1);
-  const MemoryUse use = store_->DescribeNamespace({})->device_memory[0].memory;
-  EXPECT_EQ(use.values, 4u << 20);
-  EXPECT_EQ(use.contributions, 0u);
+  const v1::MemoryUse use =
+      testing::Described(*store_).device_memory(0).memory();
+  EXPECT_EQ(use.values(), 4u << 20);
+  EXPECT_EQ(use.contributions(), 0u);
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0"}));
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(0));
 }

@@ -17,6 +17,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/fake_gpu.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -75,15 +76,15 @@ class GpuStoreTest : public ::testing::Test {
   // leave nothing counted.
   template <typename Call>
   void ExpectRefusedFromTheHost(Call call, absl::StatusCode code) {
-    const MemoryUse before = store_->DescribeNamespace({})->memory;
+    const v1::MemoryUse before = testing::Described(*store_).memory();
     gpu_.FailCall(0, absl::InternalError("the device was asked"));
 
     EXPECT_THAT(call(), StatusIs(code));
 
     EXPECT_FALSE(gpu_.has_injected());
-    const MemoryUse after = store_->DescribeNamespace({})->memory;
-    EXPECT_EQ(after.contributions, before.contributions);
-    EXPECT_LE(after.values, before.values);
+    const v1::MemoryUse after = testing::Described(*store_).memory();
+    EXPECT_EQ(after.contributions(), before.contributions());
+    EXPECT_LE(after.values(), before.values());
   }
 
   // Has copies to the GPU wait for slots until the stream is released: those
@@ -106,7 +107,9 @@ class GpuStoreTest : public ::testing::Test {
   }
 
   // Bytes of values, those that are being read included.
-  uint64_t ValueBytes() { return store_->DescribeNamespace({})->memory.values; }
+  uint64_t ValueBytes() {
+    return testing::Described(*store_).memory().values();
+  }
 
   FakeGpu gpu_;
   FakeAlarms alarms_;

@@ -19,6 +19,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -326,7 +327,7 @@ TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
 
 TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
   NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
-  ASSERT_OK(store_.CreateNamespace({.name_space = "sync", .config = config}));
+  ASSERT_OK(store_.CreateNamespace(testing::CreateOf("sync", config)));
   InitRequest init = {.name_space = "sync"};
   init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
   ASSERT_OK(InitNow(store_, std::move(init)));

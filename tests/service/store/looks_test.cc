@@ -18,6 +18,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -55,9 +56,8 @@ class LooksTest : public ::testing::Test {
     return keys;
   }
   void CreateGroup(uint32_t num_workers = 2) {
-    CreateNamespaceRequest request = {.name_space = "s"};
-    request.config = {.mode = Mode::kSync, .num_workers = num_workers};
-    ASSERT_OK(store_.CreateNamespace(request));
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
+        "s", {.mode = Mode::kSync, .num_workers = num_workers})));
   }
   absl::Status Init(const std::string& name_space,
                     const std::vector<std::string>& keys,

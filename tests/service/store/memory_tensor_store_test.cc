@@ -21,6 +21,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -201,7 +202,7 @@ TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   inbox.Wait();
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(store_.DescribeNamespace({})->num_keys, 0u);
+  EXPECT_EQ(testing::Described(store_).num_keys(), 0u);
 }
 
 // Who has the answer may go before the task that gave it has ended.
@@ -334,7 +335,7 @@ TEST_F(MemoryTensorStoreTest, FailedRoundIsPushedAgainByEveryWorker) {
   EXPECT_THAT(Pull(SyncPull(0)), failed);
   EXPECT_THAT(Pull(SyncPull(0)), failed);
   EXPECT_THAT(Push(SyncPush(1, 2, 1)), failed);
-  EXPECT_EQ(store_.DescribeNamespace({"sync"})->rounds_failed, 1u);
+  EXPECT_EQ(testing::Described(store_, "sync").rounds_failed(), 1u);
 
   ASSERT_OK(Push(SyncPush(0, 1, 5)));
   ASSERT_OK(Push(SyncPush(1, 1, 2)));
@@ -355,7 +356,7 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
   pusher.join();
   backend_.FailApply(absl::OkStatus());
 
-  EXPECT_EQ(store_.DescribeNamespace({"sync"})->rounds_failed, 2u);
+  EXPECT_EQ(testing::Described(store_, "sync").rounds_failed(), 2u);
   EXPECT_THAT(Push(SyncPush(0, 2, 10)), StatusIs(absl::StatusCode::kAborted));
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   ASSERT_OK(Push(SyncPush(0, 2, 10)));
@@ -364,7 +365,7 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
 }
 
 TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
-  const auto revision = [&] { return store_.DescribeNamespace({})->revision; };
+  const auto revision = [&] { return testing::Described(store_).revision(); };
   const uint64_t before = revision();
 
   ASSERT_OK(Init("a", 1));
@@ -425,16 +426,16 @@ TEST_F(MemoryTensorStoreTest, ReplyComesAfterTheOwnUpdateNotAfterOthers) {
 
 TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
   MemoryTensorStore store({.max_namespaces = 2}, &backend_, &alarms_);
-  ASSERT_OK(store.CreateNamespace({.name_space = "a"}));
+  ASSERT_OK(store.CreateNamespace(testing::CreateOf("a")));
 
-  EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
+  EXPECT_THAT(store.CreateNamespace(testing::CreateOf("b")),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
   for (int i = 0; i < 300; ++i) {
     ASSERT_OK(
-        store_.CreateNamespace({.name_space = absl::StrFormat("%03d", i)}));
+        store_.CreateNamespace(testing::CreateOf(absl::StrFormat("%03d", i))));
   }
   const auto names = [&](absl::string_view after, size_t max_namespaces) {
     std::vector<std::string> names;
@@ -443,7 +444,7 @@ TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
           return n == "010" || n == "199" || n == "299";
         });
     for (const NamespaceStatus& each : *listed) {
-      names.push_back(each.name);
+      names.push_back(each.name());
     }
     return names;
   };
@@ -473,7 +474,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   RecordingObserver observer;
   MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
   ASSERT_OK(store.CreateNamespace(
-      {.name_space = "n", .config = {.mode = Mode::kSync, .num_workers = 2}}));
+      testing::CreateOf("n", {.mode = Mode::kSync, .num_workers = 2})));
   InitRequest init{.name_space = "n"};
   init.entries.push_back({"w", Filled(1)});
   ASSERT_OK(InitNow(store, std::move(init)).status());
@@ -488,7 +489,7 @@ TEST(StoreObserverTest, HearsWhatHappens) {
 
   alarms.Advance(absl::Seconds(2));
   ASSERT_OK(store.Leave(testing::RequestOfMember<LeaveRequest>("n", stays)));
-  ASSERT_OK(store.DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(store.DeleteNamespace(testing::RemoveOf("n")));
 
   EXPECT_THAT(
       observer.events,
@@ -509,16 +510,14 @@ TEST_F(MemoryTensorStoreTest, NamespaceWithAGuardGetsNoSlices) {
         {SliceNameOf("w", 0, /*count=*/2, {8}), Filled(1)});
     return InitNow(store_, std::move(request)).status();
   };
-  UpdateNamespaceRequest update = {
-      .config = {.gradient_guard = {.max_norm = 1}},
-      .update_mask = {"gradient_guard"}};
-  ASSERT_OK(store_.UpdateNamespace(update));
+  ASSERT_OK(store_.UpdateNamespace(testing::UpdateOf(
+      "", {.gradient_guard = {.max_norm = 1}}, {"gradient_guard"})));
 
   EXPECT_THAT(init(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                HasSubstr("key \"w\": expected a whole key")));
 
-  update.config.gradient_guard = {};
-  ASSERT_OK(store_.UpdateNamespace(update));
+  ASSERT_OK(
+      store_.UpdateNamespace(testing::UpdateOf("", {}, {"gradient_guard"})));
   EXPECT_OK(init());
 }
 
@@ -527,9 +526,9 @@ TEST(StoreObserverTest, HearsWhatAnUpdateHasChanged) {
   FakeAlarms alarms;
   ScriptedBackend backend;
   MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
-  const UpdateNamespaceRequest request = {
-      .config = {.budget_bytes = 1 << 20, .gradient_guard = {.max_norm = 1.5}},
-      .update_mask = {"gradient_guard", "budget_bytes"}};
+  const UpdateNamespaceRequest request = testing::UpdateOf(
+      "", {.budget_bytes = 1 << 20, .gradient_guard = {.max_norm = 1.5}},
+      {"gradient_guard", "budget_bytes"});
 
   ASSERT_OK(store.UpdateNamespace(request));
   ASSERT_OK(store.UpdateNamespace(request));

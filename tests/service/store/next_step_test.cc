@@ -16,6 +16,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -41,7 +42,7 @@ class RandomGroup {
       config.rescale_partial_rounds = Below(2) == 0;
     }
     if (Below(4) == 0) config.on_worker_loss = OnWorkerLoss::kContinue;
-    EXPECT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
+    EXPECT_OK(store_.CreateNamespace(testing::CreateOf("n", config)));
     InitRequest init = {.name_space = "n"};
     for (int key = 0; key < kNumKeys; ++key) {
       init.entries.push_back({NameOf(key), Filled(0)});

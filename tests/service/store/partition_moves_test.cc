@@ -14,6 +14,7 @@
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
@@ -61,7 +62,7 @@ class ArrivalTest : public testing::ScriptedStoreTest,
 // It has passed all checks while the keys were here before, and has waited.
 TEST_P(ArrivalTest, NoCallOfBeforeHasAnEffectUntilTheKeysAreOwned) {
   NamespaceSnapshot name_space = {.name = "default"};
-  name_space.config = store_.DescribeNamespace({})->config;
+  name_space.config = testing::ConfigOf(testing::Described(store_));
   KeySnapshot key;
   key.key = "w";
   key.value = Filled(3);
@@ -100,7 +101,7 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
   ASSERT_OK(store_.Delete(testing::DeleteOf({"w"})));
   NamespaceSnapshot name_space = {
       .name = "default", .max_version = 1000, .restored_versions = 1000};
-  name_space.config = store_.DescribeNamespace({})->config;
+  name_space.config = testing::ConfigOf(testing::Described(store_));
 
   const auto arrival = (moves().*GetParam())(
       {.num_partitions = 2,
@@ -132,7 +133,7 @@ TEST_F(TakeoverTest,
   ASSERT_TRUE(waiting.is_empty());
   const uint32_t partition = 1 - PartitionOf("sync", "w", 2);
   NamespaceSnapshot saved = {.name = "sync"};
-  saved.config = store_.DescribeNamespace({"sync"})->config;
+  saved.config = testing::ConfigOf(testing::Described(store_, "sync"));
   for (uint32_t rank = 0; rank < 2; ++rank) {
     saved.workers.push_back({.worker = {.rank = rank}, .step = 1});
   }

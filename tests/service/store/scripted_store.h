@@ -11,6 +11,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -95,11 +96,8 @@ class ScriptedStoreTest : public ::testing::Test {
   }
 
   void CreateSyncNamespace(uint32_t num_workers) {
-    CreateNamespaceRequest request;
-    request.name_space = "sync";
-    request.config.mode = Mode::kSync;
-    request.config.num_workers = num_workers;
-    ASSERT_OK(store_.CreateNamespace(request));
+    ASSERT_OK(store_.CreateNamespace(
+        CreateOf("sync", {.mode = Mode::kSync, .num_workers = num_workers})));
     InitRequest init;
     init.name_space = "sync";
     init.entries.push_back({"w", Filled(0)});

@@ -17,6 +17,7 @@
 #include "service/store/keyspace/staged_tensors.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 
@@ -96,17 +97,14 @@ class StagingTest : public testing::ScriptedStoreTest {
     EXPECT_OK(store_.Delete(testing::DeleteOf({key})));
   }
   void CreateSyncNamespace(uint32_t num_workers) {
-    CreateNamespaceRequest request;
-    request.name_space = "sync";
-    request.config.mode = Mode::kSync;
-    request.config.num_workers = num_workers;
-    ASSERT_OK(store_.CreateNamespace(request));
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
+        "sync", {.mode = Mode::kSync, .num_workers = num_workers})));
     InitRequest init = InitOf(*Tensor::Filled(DType::kF32, {kLarge}, 0));
     init.name_space = "sync";
     ASSERT_OK(Init(std::move(init)));
   }
-  MemoryUse Memory(const std::string& name_space = "") {
-    return store_.DescribeNamespace({name_space})->memory;
+  v1::MemoryUse Memory(const std::string& name_space = "") {
+    return testing::Described(store_, name_space).memory();
   }
 };
 
@@ -114,7 +112,7 @@ TEST_F(StagingTest, CheckOfAnInitNeedsNoElementsAndChangesNothing) {
   EXPECT_OK(store_.CheckInit(InitOf(Unfilled())));
 
   EXPECT_EQ(store_.used_bytes(), 0u);
-  EXPECT_EQ(store_.DescribeNamespace({})->num_keys, 0u);
+  EXPECT_EQ(testing::Described(store_).num_keys(), 0u);
 }
 
 TEST_F(StagingTest, CheckOfAnInitFindsWhatTheInitWould) {
@@ -172,8 +170,8 @@ TEST_F(StagingTest, CheckOfAPushKnowsTheBudget) {
   // A contribution and room for a new value: together with the value too much.
   EXPECT_THAT(store_.CheckPush(PushOf(Unfilled({third}))),
               StatusIs(StatusCode::kResourceExhausted));
-  EXPECT_EQ(Memory().values, third * sizeof(float));
-  EXPECT_EQ(Memory().contributions, 0u);
+  EXPECT_EQ(Memory().values(), third * sizeof(float));
+  EXPECT_EQ(Memory().contributions(), 0u);
 }
 
 TEST_F(StagingTest, CheckOfAPushFindsASecondContribution) {
@@ -201,7 +199,7 @@ TEST_F(StagingTest, CheckOfAPushFindsAStepToPushAgain) {
 TEST_F(StagingTest, StagedMemoryCountsUntilItIsDropped) {
   {
     const Tensor tensor = Staged(1);
-    EXPECT_EQ(Memory().contributions, kOwnBufferBytes);
+    EXPECT_EQ(Memory().contributions(), kOwnBufferBytes);
   }
 
   EXPECT_EQ(store_.used_bytes(), 0u);
@@ -226,8 +224,8 @@ TEST_F(StagingTest, StagedInitBecomesTheValueWithoutACopy) {
 
   EXPECT_EQ(Pull().tensor.data(), memory);
   EXPECT_EQ(Last(Pull()), 3);
-  EXPECT_EQ(Memory().values, kOwnBufferBytes);
-  EXPECT_EQ(Memory().contributions, 0u);
+  EXPECT_EQ(Memory().values(), kOwnBufferBytes);
+  EXPECT_EQ(Memory().contributions(), 0u);
   Delete("w");
   EXPECT_EQ(store_.used_bytes(), 0u);
 }
@@ -251,8 +249,8 @@ TEST_F(StagingTest, InitOfSmallStagedTensorsCopiesThemOut) {
   ASSERT_OK(Init(std::move(request)));
 
   EXPECT_EQ(Last(Pull("k2")), 2);
-  EXPECT_EQ(Memory().contributions, 0u);
-  EXPECT_EQ(Memory().values, 3 * 5 * sizeof(float));
+  EXPECT_EQ(Memory().contributions(), 0u);
+  EXPECT_EQ(Memory().values(), 3 * 5 * sizeof(float));
 }
 
 TEST_F(StagingTest, CheckOfARepeatedCallDoesNotHoldItAgainstItself) {
@@ -293,16 +291,14 @@ TEST_F(StagingTest, AssignTakesTheStagedBufferAsTheValue) {
   EXPECT_EQ(Pull().tensor.data(), memory);
   EXPECT_EQ(Pull().version, 2u);
   EXPECT_EQ(store_.used_bytes(), used);
-  EXPECT_EQ(Memory().values, kOwnBufferBytes);
+  EXPECT_EQ(Memory().values(), kOwnBufferBytes);
 }
 
 // There is room for what is pushed and for a new value, not for a copy.
 TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
-  CreateNamespaceRequest create;
-  create.name_space = "n";
-  create.config.budget_bytes = 4 * kOwnBufferBytes - 1;
-  create.config.gradient_guard.max_norm = 1;
-  ASSERT_OK(store_.CreateNamespace(create));
+  ASSERT_OK(store_.CreateNamespace(
+      testing::CreateOf("n", {.budget_bytes = 4 * kOwnBufferBytes - 1,
+                              .gradient_guard = {.max_norm = 1}})));
   InitRequest init = InitOf(Staged(1, {kLarge}, "n"));
   init.name_space = "n";
   ASSERT_OK(Init(std::move(init)));
@@ -318,7 +314,7 @@ TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
 
   EXPECT_EQ(Last(Pull("w", "n")), 1e-6f);
   EXPECT_EQ(Pull("w", "n").version, 2u);
-  EXPECT_TRUE(store_.DescribeNamespace({"n"})->guard_counts.empty());
+  EXPECT_TRUE(testing::Described(store_, "n").guard_counts().empty());
 }
 
 TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {
@@ -330,7 +326,7 @@ TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {
 
   EXPECT_EQ(Pull().tensor.data(), memory);
   EXPECT_EQ(Last(Pull()), 3);
-  EXPECT_EQ(Memory().contributions, 0u);
+  EXPECT_EQ(Memory().contributions(), 0u);
 }
 
 TEST_F(StagingTest, TensorThatItsCallerKeepsIsCopied) {
@@ -341,9 +337,9 @@ TEST_F(StagingTest, TensorThatItsCallerKeepsIsCopied) {
 
   EXPECT_NE(Pull().tensor.data(), kept.data());
   EXPECT_EQ(Last(Pull()), 2);
-  EXPECT_EQ(Memory().contributions, kOwnBufferBytes);
+  EXPECT_EQ(Memory().contributions(), kOwnBufferBytes);
   kept = Tensor();
-  EXPECT_EQ(Memory().contributions, 0u);
+  EXPECT_EQ(Memory().contributions(), 0u);
 }
 
 TEST_F(StagingTest, TensorPushedForTwoKeysIsCountedOnce) {
@@ -357,8 +353,8 @@ TEST_F(StagingTest, TensorPushedForTwoKeysIsCountedOnce) {
 
   EXPECT_EQ(Last(Pull("a")), 2);
   EXPECT_EQ(Last(Pull("b")), 2);
-  EXPECT_EQ(Memory().values, 2 * kOwnBufferBytes);
-  EXPECT_EQ(Memory().contributions, kOwnBufferBytes);
+  EXPECT_EQ(Memory().values(), 2 * kOwnBufferBytes);
+  EXPECT_EQ(Memory().contributions(), kOwnBufferBytes);
 }
 
 TEST_F(StagingTest, SumOfStagedTensorsIsCountedExactly) {
@@ -382,7 +378,7 @@ TEST_F(StagingTest, RoundOfStagedContributionsIsCountedExactly) {
   const uint64_t used = store_.used_bytes();
 
   ASSERT_OK(Push(SyncPush(0, 2, Staged(1, {kLarge}, "sync"))));
-  EXPECT_EQ(Memory("sync").contributions, kOwnBufferBytes);
+  EXPECT_EQ(Memory("sync").contributions(), kOwnBufferBytes);
   ASSERT_OK(Push(SyncPush(1, 2, Staged(2, {kLarge}, "sync"))));
 
   EXPECT_EQ(Last(Pull("w", "sync")), 3);
@@ -413,8 +409,8 @@ TEST_F(StagingTest, TensorOfAnotherNamespaceIsReservedAndCopied) {
 
   EXPECT_NE(Pull().tensor.data(), memory);
   EXPECT_EQ(Last(Pull()), 2);
-  EXPECT_EQ(Memory("sync").contributions, 0u);
-  EXPECT_EQ(Memory().contributions, 0u);
+  EXPECT_EQ(Memory("sync").contributions(), 0u);
+  EXPECT_EQ(Memory().contributions(), 0u);
 }
 
 TEST_F(StagingTest, ReadersSeeNoTornValueWhileBuffersAreTakenOver) {

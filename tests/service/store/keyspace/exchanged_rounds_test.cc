@@ -16,6 +16,7 @@
 #include "service/store/round_exchange.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
@@ -92,11 +93,9 @@ PushEntry Nothing() {
 class ExchangedRoundsTest : public ::testing::Test {
  protected:
   void Create(uint32_t num_workers) {
-    CreateNamespaceRequest request = {.name_space = "n"};
-    request.config.mode = Mode::kSync;
-    request.config.num_workers = num_workers;
-    request.config.mirrored = true;
-    ASSERT_OK(store_.CreateNamespace(request));
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
+        "n",
+        {.mode = Mode::kSync, .num_workers = num_workers, .mirrored = true})));
     Init("w", kNumElements);
   }
   void Init(const std::string& key, int64_t num_elements) {
@@ -118,7 +117,7 @@ class ExchangedRoundsTest : public ::testing::Test {
     return inbox.answer->status();
   }
   uint64_t ContributedBytes() {
-    return store_.DescribeNamespace({"n"})->memory.contributions;
+    return testing::Described(store_, "n").memory().contributions();
   }
 
   ScriptedBackend backend_;

@@ -15,6 +15,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
@@ -55,10 +56,9 @@ class SnapshotsTest : public ::testing::Test {
 
   ~SnapshotsTest() override { backend_.Release(); }
 
-  void CreateNamespace(const std::string& name, NamespaceConfig config = {}) {
-    CreateNamespaceRequest request = {.name_space = name};
-    request.config = std::move(config);
-    ASSERT_OK(store_.CreateNamespace(request));
+  void CreateNamespace(const std::string& name,
+                       const NamespaceConfig& config = {}) {
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(name, config)));
   }
   void Init(const std::string& name_space, const std::string& key,
             int64_t num_elements = 4) {

@@ -32,12 +32,12 @@ TEST_F(MembershipTest, EveryCallOfAWorkerRenewsItsLease) {
     ASSERT_OK(Push(a, step));
   }
 
-  EXPECT_EQ(Describe().lease_expirations, 0u);
+  EXPECT_EQ(Describe().lease_expirations(), 0u);
   alarms_.Advance(kLease);
-  EXPECT_EQ(Describe().lease_expirations, 1u);
+  EXPECT_EQ(Describe().lease_expirations(), 1u);
   EXPECT_THAT(Push(a, 10), StatusIs(StatusCode::kFailedPrecondition,
                                     HasSubstr("lost its lease")));
-  EXPECT_EQ(Describe().contributions_fenced, 1u);
+  EXPECT_EQ(Describe().contributions_fenced(), 1u);
 }
 
 TEST_F(MembershipTest, OneAlarmWatchesAllLeases) {
@@ -107,7 +107,7 @@ TEST_F(MembershipTest, LossOfManyIsOneLoss) {
             HasReason(
                 Reason::kRoundFailed,
                 {{"key", "w"}, {"step", "1"}, {"ranks", "1,2,3,4,5,6,7"}})));
-  EXPECT_EQ(Describe().rounds_failed, 1u);
+  EXPECT_EQ(Describe().rounds_failed(), 1u);
 }
 
 TEST_F(MembershipTest, LeaseThatIsNoDurationIsInvalid) {
@@ -145,7 +145,7 @@ TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   EXPECT_TRUE(Push(WorkerOf(after.worker()), 1, 77)->results[0].repeated);
   ASSERT_OK(Push(b, 1, 1));
   EXPECT_EQ(Value(), 11);
-  EXPECT_EQ(Describe().lease_expirations, 0u);
+  EXPECT_EQ(Describe().lease_expirations(), 0u);
 }
 
 TEST_F(MembershipTest, PullWaitsForWhatWasContributedBeforeIt) {

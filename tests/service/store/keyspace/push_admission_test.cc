@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
@@ -92,9 +93,7 @@ TEST_F(PushAdmissionTest, PushPullWithoutRoomToConvertCopiesNothing) {
 
 // Its copy waits for a slot.
 TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
-  CreateNamespaceRequest create;
-  create.name_space = "n";
-  ASSERT_OK(store_->CreateNamespace(create));
+  ASSERT_OK(store_->CreateNamespace(testing::CreateOf("n")));
   InitRequest init;
   init.name_space = "n";
   init.entries.push_back({"w", Filled(1000, 1)});
@@ -108,7 +107,7 @@ TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
       [&] { store_->Push(std::move(push), {}, CallbackOf(answer)); });
   WaitForAllocation();
 
-  EXPECT_OK(store_->DeleteNamespace({.name_space = "n"}));
+  EXPECT_OK(store_->DeleteNamespace(testing::RemoveOf("n")));
   gpu_.Release(StreamUse::kToDevice);
 
   EXPECT_THAT(answer.Wait(), HasReason(Reason::kNamespaceNotFound));

@@ -14,6 +14,7 @@
 #include "service/store/snapshot.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
@@ -119,17 +120,17 @@ TEST_F(RestorationsTest,
   Fill(*second, snapshot);
   ASSERT_OK(second->Commit());
   const Version before = NextVersion(store_);
-  const uint64_t revision = store_.DescribeNamespace({"n"})->revision;
+  const uint64_t revision = testing::Described(store_, "n").revision();
 
   ASSERT_OK(first->Commit());
 
   EXPECT_GT(NextVersion(store_), before);
-  EXPECT_GT(store_.DescribeNamespace({"n"})->revision, revision);
+  EXPECT_GT(testing::Described(store_, "n").revision(), revision);
 }
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
   for (MemoryTensorStore* const store : {&store_, &adopting_}) {
-    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
+    ASSERT_OK(store->CreateNamespace(testing::CreateOf("n")));
   }
   Init("n", "k");
   const KeptSnapshot saved = Taken("n");
@@ -168,9 +169,8 @@ TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
 TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
   CreateNamespace("n");
   Init("n", "k", kMany);
-  ASSERT_OK(store_.UpdateNamespace({.name_space = "n",
-                                    .config = {.budget_bytes = 4096},
-                                    .update_mask = {"budget_bytes"}}));
+  ASSERT_OK(store_.UpdateNamespace(
+      testing::UpdateOf("n", {.budget_bytes = 4096}, {"budget_bytes"})));
   const KeptSnapshot snapshot = Taken("n");
   for (const bool is_lost : {false, true}) {
     ScriptedBackend backend;
@@ -185,7 +185,7 @@ TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
     }
     restored.Own({.num_partitions = 1, .partitions = {0}});
 
-    EXPECT_EQ(restored.DescribeNamespace({"n"})->config.budget_bytes, 4096u);
+    EXPECT_EQ(testing::Described(restored, "n").config().budget_bytes(), 4096u);
     InitRequest more = {.name_space = "n"};
     more.entries.push_back({"more", OnesOf(4)});
     EXPECT_THAT(testing::InitNow(restored, std::move(more)).status(),
@@ -248,7 +248,7 @@ TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
   EXPECT_GE(restored_.used_bytes(), before + bytes);
   EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
   ASSERT_OK(restoration->Commit());
-  ASSERT_OK(restored_.DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(restored_.DeleteNamespace(testing::RemoveOf("n")));
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

@@ -54,7 +54,7 @@ class RestoredGroupsTest : public WorkersOfStoreTest {
         EXPECT_OK(Push(WorkerOf(each.worker()), step));
       }
     }
-    EXPECT_EQ(Describe().rounds_open, 0u);
+    EXPECT_EQ(Describe().rounds_open(), 0u);
   }
 
   Worker a_;

@@ -17,6 +17,7 @@
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -86,7 +87,7 @@ TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
     EXPECT_THAT(store_.StartRestoration(OnExisting::kFail)->Begin(snapshot),
                 is_refused);
     snapshot.name = "default";
-    snapshot.config = store_.DescribeNamespace({})->config;
+    snapshot.config = testing::ConfigOf(testing::Described(store_));
     EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
   }
 }
@@ -151,8 +152,8 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   }
   KeptSnapshot snapshot([&](const NamespaceSnapshot& name_space) {
     if (name_space.name != "a") return absl::OkStatus();
-    EXPECT_OK(store_.DeleteNamespace({.name_space = "deleted"}));
-    EXPECT_OK(store_.DeleteNamespace({.name_space = "replaced"}));
+    EXPECT_OK(store_.DeleteNamespace(testing::RemoveOf("deleted")));
+    EXPECT_OK(store_.DeleteNamespace(testing::RemoveOf("replaced")));
     CreateNamespace("replaced");
     return absl::OkStatus();
   });
@@ -163,10 +164,10 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   for (const NamespaceSnapshot& each : snapshot.namespaces) {
     uids[each.name] = each.uid;
   }
-  EXPECT_THAT(
-      uids, ElementsAre(
-                Pair("a", _), Pair("default", _),
-                Pair("replaced", store_.DescribeNamespace({"replaced"})->uid)));
+  EXPECT_THAT(uids,
+              ElementsAre(Pair("a", _), Pair("default", _),
+                          Pair("replaced",
+                               testing::Described(store_, "replaced").uid())));
 }
 
 // Of keys that are not in it, or not any more, it keeps nothing.
@@ -227,7 +228,7 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
 
-  ASSERT_OK(store_.DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(store_.DeleteNamespace(testing::RemoveOf("n")));
 
   EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("deleted here")));
@@ -243,13 +244,15 @@ TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
   CreateNamespace("n");
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
-  ASSERT_OK(store_.DeleteNamespace({.name_space = "n"}));
+  ASSERT_OK(store_.DeleteNamespace(testing::RemoveOf("n")));
 
-  EXPECT_THAT(store_.DeleteNamespace({.name_space = std::string(1 << 20, 'n')}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      store_.DeleteNamespace(testing::RemoveOf(std::string(1 << 20, 'n'))),
+      StatusIs(absl::StatusCode::kInvalidArgument));
   for (size_t i = 0; i <= RecentDeletes::kMaxNames; ++i) {
-    EXPECT_THAT(store_.DeleteNamespace({.name_space = absl::StrCat("none", i)}),
-                StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(
+        store_.DeleteNamespace(testing::RemoveOf(absl::StrCat("none", i))),
+        StatusIs(absl::StatusCode::kNotFound));
   }
 
   EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
@@ -260,8 +263,7 @@ TEST_F(SnapshotsTest, QuorumThatStillCountsForSomeStepsComesBack) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 3, .quorum = 2});
   Init("s", "k");
   BeginPush(SyncPushOf(/*rank=*/0, /*step=*/1, "k", 4));
-  ASSERT_OK(
-      store_.UpdateNamespace({.name_space = "s", .update_mask = {"quorum"}}));
+  ASSERT_OK(store_.UpdateNamespace(testing::UpdateOf("s", {}, {"quorum"})));
 
   const KeptSnapshot snapshot = Taken("s");
   testing::ScriptedBackend backend;

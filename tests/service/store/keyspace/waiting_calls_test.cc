@@ -14,6 +14,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -64,7 +65,7 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   std::cout << "bytes per waiting call: "
             << (mallinfo2().uordblks - bytes_before) / kNumCalls << "\n";
   EXPECT_EQ(NumThreads(), threads_before);
-  EXPECT_EQ(store.DescribeNamespace({})->calls_waiting, kNumCalls);
+  EXPECT_EQ(testing::Described(store).calls_waiting(), kNumCalls);
   alarms.Advance(absl::Seconds(29));
   EXPECT_EQ(num_ended, 0u);
   alarms.Advance(absl::Seconds(1));
@@ -72,7 +73,7 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   EXPECT_THAT(
       ends, ::testing::Each(StatusIs(absl::StatusCode::kDeadlineExceeded,
                                      HasSubstr("expected version 2, got 1"))));
-  EXPECT_EQ(store.DescribeNamespace({})->calls_waiting, 0u);
+  EXPECT_EQ(testing::Described(store).calls_waiting(), 0u);
   EXPECT_EQ(alarms.num_pending(), 0u);
 }
 

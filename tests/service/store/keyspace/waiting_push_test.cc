@@ -33,7 +33,7 @@ TEST_F(BoundedTest, ReadWaitsForTheSlowest) {
   StartPull(fast, waiting);
   EXPECT_TRUE(waiting.is_empty());
   EXPECT_EQ(NumWaiting(WaitReason::kStaleness), 1u);
-  EXPECT_EQ(Describe().slowest_lag, 2u);
+  EXPECT_EQ(Describe().slowest_lag(), 2u);
 
   ASSERT_OK(Push(slow, 1, 10));
 

@@ -181,7 +181,7 @@ TEST(WorkerGroupTest, ListTellsWhoIsLiveAndForHowLong) {
   group.Lose(0);
   group.now = absl::Seconds(4);
 
-  const std::vector<WorkerStatus> statuses = group.List(group.now);
+  const std::vector<MemberStatus> statuses = group.List(group.now);
 
   EXPECT_FALSE(statuses[0].live);
   EXPECT_EQ(statuses[0].lease_remaining, absl::ZeroDuration());
@@ -358,7 +358,7 @@ TEST(WorkerGroupTest, StepsThatComeWithKeysAreOfTheWorkersThatHaveMadeThem) {
 
   to.AdoptSteps(from.Save(), /*max_closed=*/2, /*has_keys=*/false);
 
-  const std::vector<WorkerStatus> workers = to.List(to.now);
+  const std::vector<MemberStatus> workers = to.List(to.now);
   EXPECT_EQ(workers[0].step, 3u);
   EXPECT_EQ(workers[1].step, 0u);
 }

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -24,7 +25,7 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
   // A namespace "n" with a key "w" of zeros.
   void Create(NamespaceConfig config) {
     config.rule.name = "accumulate";
-    ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
+    ASSERT_OK(store_.CreateNamespace(testing::CreateOf("n", config)));
     AddKey("w");
   }
   void CreateSync(uint32_t num_workers,
@@ -94,9 +95,9 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
     store_.Pull(std::move(request), {}, inbox.Callback());
     return First(*inbox.Wait());
   }
-  NamespaceStatus Describe() { return *store_.DescribeNamespace({"n"}); }
+  NamespaceStatus Describe() { return testing::Described(store_, "n"); }
   uint64_t NumWaiting(WaitReason reason) {
-    return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
+    return Describe().waits(static_cast<int>(reason)).calls_waiting();
   }
 };
 
