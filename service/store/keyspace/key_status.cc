@@ -71,7 +71,8 @@ KeyMetadata MetadataOf(const StoredKey& key) {
           .value_bytes = key.value_bytes(),
           .state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0,
           .update_count = key.num_applied(),
-          .multipliers = key.multipliers ? *key.multipliers : Multipliers(),
+          .multipliers =
+              key.multipliers ? Multipliers(*key.multipliers) : Multipliers(),
           .rule = key.rule};
 }
 
