@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "base/ref_counted.h"
 #include "contract/call_fields.h"
 #include "contract/encoding.h"
@@ -17,7 +16,6 @@
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
-#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 
@@ -172,26 +170,6 @@ using GetStateReply = PullReply;
 template <typename Request>
 inline constexpr bool kIsOfStates = std::is_same_v<Request, SetStateRequest> ||
                                     std::is_same_v<Request, GetStateRequest>;
-
-// --- Keys -------------------------------------------------------------------
-
-using DeleteRequest = v1::DeleteRequest;
-using DeleteReply = v1::DeleteResponse;
-using ListRequest = v1::ListRequest;
-using ListReply = v1::ListResponse;
-using StatRequest = v1::StatRequest;
-using StatReply = v1::StatResponse;
-using KeyStatus = v1::KeyStatus;
-
-// Returns the dtype of the key; kUnknown for one that only newer servers have.
-inline DType DTypeOf(const KeyStatus& status) {
-  return DTypeFromNumber(status.dtype()).value_or(DType::kUnknown);
-}
-// Returns the shape of the key. Errors: those of Shape::Create, which clients
-// have seen to in the replies that they return.
-inline absl::StatusOr<Shape> ShapeOf(const KeyStatus& status) {
-  return Shape::Create(status.shape());
-}
 
 }  // namespace tensorkv
 

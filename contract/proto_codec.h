@@ -21,7 +21,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "contract/method.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
 #include "tensorkv/v1/service.pb.h"
@@ -107,10 +106,6 @@ absl::StatusOr<NamespaceConfig> KnownConfig(const v1::NamespaceConfig& proto);
 absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
 v1::OnExisting EncodeOnExisting(OnExisting on_existing);
 
-// Errors: InvalidArgument for a number that is unknown here.
-absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
-v1::OnExisting EncodeOnExisting(OnExisting on_existing);
-
 void ToProto(const ClusterServer& server, v1::ClusterServer* proto);
 
 absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto);
@@ -121,24 +116,12 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
 absl::Status CheckShapes(
     const google::protobuf::RepeatedPtrField<v1::KeyStatus>& keys);
 
-// The requests and replies of all methods without tensors. Requests and replies
-// without fields have no definition of these: use ValueOf and MessageOf.
-#define TENSORKV_CODEC(name, ...)                                          \
-  absl::StatusOr<name##Request> FromProto(const v1::name##Request& proto); \
-  void ToProto(const name##Request& request, v1::name##Request* proto);    \
-  absl::StatusOr<name##Reply> FromProto(const v1::name##Response& proto);  \
-  void ToProto(const name##Reply& reply, v1::name##Response* proto);
-TENSORKV_PLAIN_METHODS(TENSORKV_CODEC)
-#undef TENSORKV_CODEC
-
 // FromProto and ToProto for code that works for every method: with the type of
 // the result named. The messages of calls without tensors are their own values.
 template <typename Value, typename Message>
 absl::StatusOr<Value> ValueOf(Message&& proto) {
   if constexpr (std::is_same_v<Value, std::remove_cvref_t<Message>>) {
     return std::forward<Message>(proto);
-  } else if constexpr (std::is_empty_v<Value>) {
-    return Value();
   } else {
     return FromProto(std::forward<Message>(proto));
   }
@@ -149,7 +132,7 @@ Message MessageOf(const Value& value) {
     return value;
   } else {
     Message proto;
-    if constexpr (!std::is_empty_v<Value>) ToProto(value, &proto);
+    ToProto(value, &proto);
     return proto;
   }
 }

@@ -43,7 +43,7 @@ absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
                                               TensorDecoder decode) {
   InitRequest request;
   request.name_space = proto.namespace_();
-  request.call_id = DecodeCallId(proto);
+  request.call_id = CallIdIn(proto);
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
   const auto decode_entry =
@@ -59,7 +59,7 @@ absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
 void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
                        v1::InitRequest* proto) {
   proto->set_namespace_(request.name_space);
-  EncodeCallId(request.call_id, proto);
+  if (request.call_id) SetCallId(*request.call_id, *proto);
   proto->set_namespace_uid(request.namespace_uid);
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
   for (const InitEntry& entry : request.entries) {
@@ -73,7 +73,7 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
                                               TensorDecoder decode) {
   PushRequest request;
   request.name_space = proto.namespace_();
-  request.call_id = DecodeCallId(proto);
+  request.call_id = CallIdIn(proto);
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
@@ -88,7 +88,7 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
 void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
                        v1::PushRequest* proto) {
   proto->set_namespace_(request.name_space);
-  EncodeCallId(request.call_id, proto);
+  if (request.call_id) SetCallId(*request.call_id, *proto);
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);

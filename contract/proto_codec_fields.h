@@ -100,26 +100,8 @@ PushReply DecodeResults(
 void EncodeResults(const PushReply& reply,
                    google::protobuf::RepeatedPtrField<v1::PushResult>* protos);
 
-template <typename Proto>
-std::optional<CallId> DecodeCallId(const Proto& proto) {
-  if (!proto.has_call_id()) return std::nullopt;
-  const v1::CallId& call_id = proto.call_id();
-  return CallId{call_id.client_id(), call_id.sequence(),
-                call_id.answered_below()};
-}
-
-template <typename Proto>
-void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
-  if (!call_id) return;
-  v1::CallId& its = *proto->mutable_call_id();
-  its.set_client_id(call_id->client_id);
-  its.set_sequence(call_id->sequence);
-  its.set_answered_below(call_id->answered_below);
-}
-
 // Errors: InvalidArgument for a worker without a rank.
 absl::StatusOr<Worker> DecodeWorker(const v1::Worker& proto);
-void EncodeWorker(const Worker& worker, v1::Worker* proto);
 
 template <typename Proto>
 absl::StatusOr<std::optional<Worker>> DecodeWorkerIfPresent(
@@ -129,15 +111,8 @@ absl::StatusOr<std::optional<Worker>> DecodeWorkerIfPresent(
 }
 template <typename Proto>
 void EncodeWorkerIfPresent(const std::optional<Worker>& worker, Proto* proto) {
-  if (worker) EncodeWorker(*worker, proto->mutable_worker());
+  if (worker) SetWorker(*worker, proto->mutable_worker());
 }
-
-// Errors: InvalidArgument, naming `field`, for what protobuf calls no valid
-// duration: over 10,000 years, or seconds and nanoseconds that disagree.
-absl::StatusOr<absl::Duration> DecodeDuration(
-    absl::string_view field, const google::protobuf::Duration& proto);
-// Durations over 10,000 years become that; parts of nanoseconds are cut off.
-void EncodeDuration(absl::Duration duration, google::protobuf::Duration* proto);
 
 // Returns `entry 3 ("fc1.w")`, counted from 0; long keys are cut.
 std::string EntryName(int index, absl::string_view key);

@@ -51,7 +51,7 @@ absl::StatusOr<PushRequest> DecodePushRowsRequest(v1::PushRowsRequest& proto,
                                                   TensorDecoder decode) {
   PushRequest request;
   request.name_space = proto.namespace_();
-  request.call_id = DecodeCallId(proto);
+  request.call_id = CallIdIn(proto);
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
@@ -66,7 +66,7 @@ absl::StatusOr<PushRequest> DecodePushRowsRequest(v1::PushRowsRequest& proto,
 void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
                            v1::PushRowsRequest* proto) {
   proto->set_namespace_(request.name_space);
-  EncodeCallId(request.call_id, proto);
+  if (request.call_id) SetCallId(*request.call_id, *proto);
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);

@@ -10,7 +10,7 @@ absl::StatusOr<SetStateRequest> DecodeSetStateRequest(
     v1::SetStateRequest& proto, TensorDecoder decode) {
   SetStateRequest request;
   request.name_space = proto.namespace_();
-  request.call_id = DecodeCallId(proto);
+  request.call_id = CallIdIn(proto);
   request.namespace_uid = proto.namespace_uid();
   const auto decode_entry =
       [decode](v1::SetStateEntry& entry) -> absl::StatusOr<SetStateEntry> {
@@ -25,7 +25,7 @@ absl::StatusOr<SetStateRequest> DecodeSetStateRequest(
 void EncodeSetStateRequest(const SetStateRequest& request, TensorEncoder encode,
                            v1::SetStateRequest* proto) {
   proto->set_namespace_(request.name_space);
-  EncodeCallId(request.call_id, proto);
+  if (request.call_id) SetCallId(*request.call_id, *proto);
   proto->set_namespace_uid(request.namespace_uid);
   for (const SetStateEntry& entry : request.entries) {
     v1::SetStateEntry* out = proto->add_entries();

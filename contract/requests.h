@@ -10,13 +10,10 @@
 #define TENSORKV_CONTRACT_REQUESTS_H_
 
 #include "contract/call_fields.h"
-#include "contract/checkpoint_requests.h"
 #include "contract/data_requests.h"
-#include "contract/membership_requests.h"
-#include "contract/namespace_requests.h"
+#include "contract/messages.h"
+#include "contract/namespace_config.h"
 #include "contract/request_fields.h"
-#include "contract/rule_requests.h"
-#include "contract/server_requests.h"
 #include "contract/stream_requests.h"
 
 #endif  // TENSORKV_CONTRACT_REQUESTS_H_

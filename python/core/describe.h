@@ -7,7 +7,6 @@
 
 #include <vector>
 
-#include "contract/checkpoint_requests.h"
 #include "contract/requests.h"
 
 namespace tensorkv::python {

@@ -1,7 +1,7 @@
-// The calls of namespace.proto, which explains their fields.
+// The configuration of a namespace, whose fields namespace.proto explains.
 
-#ifndef TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
-#define TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
+#ifndef TENSORKV_CONTRACT_NAMESPACE_CONFIG_H_
+#define TENSORKV_CONTRACT_NAMESPACE_CONFIG_H_
 
 #include <cstdint>
 
@@ -9,8 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tensor/rule_spec.h"
-#include "tensorkv/v1/membership.pb.h"
-#include "tensorkv/v1/namespace.pb.h"
 
 namespace tensorkv {
 
@@ -61,20 +59,6 @@ struct NamespaceConfig {
                          const NamespaceConfig&) = default;
 };
 
-using NamespaceStatus = v1::NamespaceStatus;
-using WorkerStatus = v1::WorkerStatus;
-
-using CreateNamespaceRequest = v1::CreateNamespaceRequest;
-using CreateNamespaceReply = v1::CreateNamespaceResponse;
-using DescribeNamespaceRequest = v1::DescribeNamespaceRequest;
-using DescribeNamespaceReply = v1::DescribeNamespaceResponse;
-using ListNamespacesRequest = v1::ListNamespacesRequest;
-using ListNamespacesReply = v1::ListNamespacesResponse;
-using UpdateNamespaceRequest = v1::UpdateNamespaceRequest;
-using UpdateNamespaceReply = v1::UpdateNamespaceResponse;
-using DeleteNamespaceRequest = v1::DeleteNamespaceRequest;
-using DeleteNamespaceReply = v1::DeleteNamespaceResponse;
-
 // Returns whether UpdateNamespace changes the field of that path on the servers
 // of a cluster too. For a while each may have another value of it.
 inline bool MayChangeInClusters(absl::string_view path) {
@@ -83,4 +67,4 @@ inline bool MayChangeInClusters(absl::string_view path) {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CONTRACT_NAMESPACE_REQUESTS_H_
+#endif  // TENSORKV_CONTRACT_NAMESPACE_CONFIG_H_
