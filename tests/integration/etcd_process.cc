@@ -82,7 +82,8 @@ void EtcdProcess::Launch() {
                                       "--advertise-client-urls=" + client,
                                       "--listen-peer-urls=" + peer,
                                       "--initial-advertise-peer-urls=" + peer,
-                                      "--initial-cluster=" + members_};
+                                      "--initial-cluster=" + members_,
+                                      "--bcrypt-cost=4"};
   if (!tls_.cert.empty()) {
     command.push_back("--cert-file=" + tls_.cert);
     command.push_back("--key-file=" + tls_.key);

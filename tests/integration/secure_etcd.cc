@@ -80,6 +80,8 @@ void SecureEtcd::ChangeCertificate() const {
 
 void SecureEtcd::ChangePassword(const std::string& user,
                                 const std::string& password) {
+  // It may have started again, and forgotten the token of before.
+  LogIn();
   Ask("UserChangePassword", NamesOf(user, password));
 }
 
@@ -128,6 +130,10 @@ void SecureEtcd::SetUp(const std::string& prefix) {
   Ask("RoleAdd", NamesOf("root"));
   Ask("UserGrantRole", NamesOf("root", "root"));
   Ask("AuthEnable", etcd::Names());
+}
+
+void SecureEtcd::LogIn() {
+  token_.clear();
   token_ = Ask("Authenticate", NamesOf("root", kPassword));
 }
 

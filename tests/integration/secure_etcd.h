@@ -50,6 +50,8 @@ class SecureEtcd {
   template <typename Request>
   std::string Ask(const char* method, const Request& request);
   void SetUp(const std::string& prefix);
+  // Takes a token of etcd's user root.
+  void LogIn();
 
   const std::string directory_;
   const Authority authority_{"authority"};
