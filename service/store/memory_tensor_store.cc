@@ -133,7 +133,8 @@ absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
 template <typename Request>
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::FindFor(
     const Caller& caller, const Request& request) const {
-  return OrRemembered(Find(request.name_space, request.namespace_uid), caller);
+  return OrRemembered(Find(NamespaceIn(request), NamespaceUidIn(request)),
+                      caller);
 }
 
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
