@@ -112,7 +112,7 @@ void World::Leave(const Action& action) {
     call = NewCall(action, /*changes=*/true);
     request.set_namespace_(spaces_[action.space].plan.name);
     SetWorker(member.worker, request.mutable_worker());
-    SetCallId(call->id, request);
+    if (call->id) SetCallId(*call->id, request);
     // Another may have the rank before the answer is there.
     spaces_[action.space].has_left[member.worker.rank] = true;
   }
@@ -147,7 +147,7 @@ void World::Barrier(const Action& action) {
     request.set_namespace_(space.plan.name);
     SetWorker(member.worker, request.mutable_worker());
     request.set_barrier("barrier");
-    SetCallId(call->id, request);
+    if (call->id) SetCallId(*call->id, request);
     // It is its namespace's home that it goes to.
     call->keys = 0;
     call->ask_again = [this, request](const Call& made, const CallContext& in,
