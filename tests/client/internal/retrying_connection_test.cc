@@ -80,7 +80,7 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   EXPECT_THAT(connection_.Call(SetStateRequest{.call_id = call_id}, {}),
               IsOk());
   DeleteRequest deletion;
-  SetCallId(call_id, deletion);
+  SetCallId(*call_id, deletion);
   EXPECT_THAT(connection_.Call(deletion, {}), IsOk());
   EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
               IsOk());
