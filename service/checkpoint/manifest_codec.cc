@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "service/store/namespace_status.h"
 
 namespace tensorkv {
 namespace {

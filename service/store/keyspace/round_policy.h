@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/ref_counted.h"
-#include "contract/namespace_requests.h"
+#include "contract/namespace_config.h"
 #include "service/store/keyspace/contribution.h"
 #include "service/store/keyspace/steps_to_repush.h"
 #include "service/store/keyspace/worker_group.h"
