@@ -140,9 +140,9 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--revision", default="unknown")
-    parser.add_argument("--sources", required=True, type=pathlib.Path, nargs="+",
-                        help="what the paths of headers are below, or proto/ of "
-                        "them has")
+    parser.add_argument("--sources", required=True, type=pathlib.Path,
+                        nargs="+", help="what the paths of headers are below, "
+                        "or below proto/ of it")
     parser.add_argument("--templates", required=True, type=pathlib.Path)
     parser.add_argument("--library", required=True, type=pathlib.Path)
     options = parser.parse_args()

@@ -177,9 +177,12 @@ TEST(ClusterConnectionTest, RefusesWhatOneServerAloneCanDo) {
   EXPECT_THAT(Caller(*connection, "b")
                   .Create({.mode = Mode::kBounded, .num_workers = 1}),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("bounded")));
+  RestoreCheckpointRequest restore;
+  restore.set_name("c");
+  restore.add_namespaces("a");
+  restore.set_as_namespace("b");
   EXPECT_THAT(
-      connection->Call(RestoreCheckpointRequest{
-          .name = "c", .namespaces = {"a"}, .as_namespace = "b"}),
+      connection->Call(restore),
       StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("as_namespace")));
   EXPECT_THAT(Caller(*connection, "b").Describe(),
               HasReason(Reason::kNamespaceNotFound));

@@ -468,7 +468,7 @@ TEST_F(CheckpointsTest, SavingPassesOverANameThatACallerHasTaken) {
   const auto next = checkpoints.Save();
 
   ASSERT_OK(next);
-  EXPECT_EQ(next->name, "auto-000000003");
+  EXPECT_EQ(next->name(), "auto-000000003");
 }
 
 TEST_F(CheckpointsTest, FailuresAreCountedUnlessTheCallerIsToBlame) {
