@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "contract/duration.h"
 #include "contract/proto_codec.h"
 #include "contract/proto_codec_fields.h"
 

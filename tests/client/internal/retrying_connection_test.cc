@@ -81,7 +81,7 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   EXPECT_THAT(connection_.Call(SetStateRequest{.call_id = call_id}, {}),
               IsOk());
   DeleteRequest deletion;
-  SetCallId(call_id, deletion);
+  SetCallId(*call_id, deletion);
   EXPECT_THAT(connection_.Call(deletion, {}), IsOk());
   CreateNamespaceRequest create;
   SetCallId(call_id, create);
