@@ -324,7 +324,7 @@ void World::Delete(const Action& action) {
     if (space.plan.is_orderly) return;
     call = NewCall(action, /*changes=*/true);
     request.set_namespace_(space.plan.name);
-    SetCallId(call->id, request);
+    if (call->id) SetCallId(*call->id, request);
     request.set_allow_missing(true);
     for (const uint32_t key : KeysOf(action)) request.add_keys(KeyName(key));
   }
