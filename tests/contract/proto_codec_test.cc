@@ -145,7 +145,7 @@ TEST(ProtoCodecTest, DTypeAndShapeOfAKey) {
       Parse<v1::KeyStatus>("key: 'w' dtype: DTYPE_BF16 shape: [ 2, 3 ]");
 
   EXPECT_EQ(DTypeOf(key), DType::kBF16);
-  EXPECT_THAT(ShapeOf(key), IsOkAndHolds(Shape({2, 3})));
+  EXPECT_THAT(ShapeOf(key), testing::IsOkAndHolds(Shape({2, 3})));
 }
 
 TEST(ProtoCodecTest, NamespaceConfigFields) {
