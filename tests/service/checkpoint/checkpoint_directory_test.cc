@@ -111,8 +111,8 @@ class TakeoverOfGroupTest : public CheckpointDirectoryTest {
   static std::vector<Worker> Run(SavedStore& store) {
     Create(store);
     EXPECT_OK(store.Init("g", "k", Filled(DType::kF32, 0)));
-    std::vector<Worker> workers = {Join(store, 0).worker,
-                                   Join(store, 1).worker};
+    std::vector<Worker> workers = {WorkerOf(Join(store, 0).worker()),
+                                   WorkerOf(Join(store, 1).worker())};
     for (Step step = 1; step <= 7; ++step) {
       for (const Worker& worker : workers) {
         if (worker.rank == 1 && step > 5) continue;
