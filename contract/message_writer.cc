@@ -12,6 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "contract/encoding.h"
+#include "contract/proto_codec.h"
 #include "contract/proto_codec_fields.h"
 #include "contract/wire_tags.h"
 #include "contract/wire_writer.h"
