@@ -84,7 +84,7 @@ TEST_F(RetryingConnectionTest, CallsThatMayBeMadeTwiceAreRepeated) {
   SetCallId(*call_id, deletion);
   EXPECT_THAT(connection_.Call(deletion, {}), IsOk());
   CreateNamespaceRequest create;
-  SetCallId(call_id, create);
+  SetCallId(*call_id, create);
   EXPECT_THAT(connection_.Call(create, {}), IsOk());
 
   EXPECT_THAT(connection_.Call(InitRequest{.on_existing = OnExisting::kKeep}),
