@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "contract/reason.h"
 #include "contract/proto_codec.h"
+#include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
