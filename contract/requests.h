@@ -1,10 +1,11 @@
 // The contract's requests and replies as C++ values, for server and client
-// alike. What they mean is written in proto/tensorkv/v1/; each struct mirrors
-// the message of its name, a NameReply the NameResponse. Plain values: no
-// thread safety, no checks.
+// alike: NameRequest and NameReply for each method. What they mean is written
+// in proto/tensorkv/v1/. Calls without tensors have the generated messages,
+// calls with tensors a struct that mirrors the message of its name. Plain
+// values: no thread safety, no checks.
 //
-// Requests about a namespace have these in common: an empty `name_space` is
-// "default"; a `namespace_uid` of 0 takes whatever namespace has that name.
+// Requests about a namespace have these in common: an empty name of the
+// namespace is "default"; a uid of 0 takes whatever namespace has that name.
 
 #ifndef TENSORKV_CONTRACT_REQUESTS_H_
 #define TENSORKV_CONTRACT_REQUESTS_H_
