@@ -218,7 +218,8 @@ class HistoryTest : public ::testing::Test {
                                      ClientOptions{.name_space = "bounded"}),
             {.name = NameOf(index), .lease = absl::Minutes(1)}));
     ASSERT_OK(connection_->Call(
-        BarrierOf("bounded", *worker->client().worker(), "all have joined"),
+        testing::BarrierOf("bounded", *worker->client().worker(),
+                           "all have joined"),
         {}));
     for (Step step = 1; step <= kNumSteps; ++step) {
       // Some are slower than others, each at another time.
