@@ -36,6 +36,8 @@ struct RestoreCheckpointRequest {
   // Empty: the name that was saved.
   std::string as_namespace;
   OnExisting on_existing = OnExisting::kFail;
+  // The uid that each of them gets; 0: the server draws one for each.
+  uint64_t uid = 0;
 };
 
 using RestoreCheckpointReply = CheckpointStatus;

@@ -36,6 +36,8 @@ struct JoinRequest {
   uint64_t replaces_epoch = 0;
   // The rank to have; without it the server chooses.
   std::optional<uint32_t> rank;
+  // The epoch to have, with that rank; 0: the server gives one.
+  uint64_t epoch = 0;
 };
 
 struct JoinReply {

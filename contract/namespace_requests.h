@@ -160,6 +160,8 @@ struct CreateNamespaceRequest {
   NamespaceConfig config;
   OnExisting on_existing = OnExisting::kFail;
   std::optional<CallId> call_id;
+  // The uid to give; 0: the server draws one.
+  uint64_t namespace_uid = 0;
 };
 
 struct CreateNamespaceReply {

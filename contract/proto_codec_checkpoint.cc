@@ -71,6 +71,7 @@ absl::StatusOr<RestoreCheckpointRequest> FromProto(
   request.namespaces = {proto.namespaces().begin(), proto.namespaces().end()};
   request.as_namespace = proto.as_namespace();
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  request.uid = proto.uid();
   return request;
 }
 
@@ -81,6 +82,7 @@ void ToProto(const RestoreCheckpointRequest& request,
                                    request.namespaces.end());
   proto->set_as_namespace(request.as_namespace);
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
+  proto->set_uid(request.uid);
 }
 
 absl::StatusOr<CheckpointStatus> FromProto(

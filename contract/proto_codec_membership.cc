@@ -34,6 +34,7 @@ absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto) {
   ASSIGN_OR_RETURN(request.lease, DecodeDuration("lease", proto.lease()));
   request.replaces_epoch = proto.replaces_epoch();
   if (proto.has_rank()) request.rank = proto.rank();
+  request.epoch = proto.epoch();
   return request;
 }
 
@@ -45,6 +46,7 @@ void ToProto(const JoinRequest& request, v1::JoinRequest* proto) {
   EncodeDuration(request.lease, proto->mutable_lease());
   proto->set_replaces_epoch(request.replaces_epoch);
   if (request.rank) proto->set_rank(*request.rank);
+  proto->set_epoch(request.epoch);
 }
 
 absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {

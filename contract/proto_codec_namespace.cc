@@ -270,6 +270,7 @@ absl::StatusOr<CreateNamespaceRequest> FromProto(
     const v1::CreateNamespaceRequest& proto) {
   CreateNamespaceRequest request;
   request.name_space = proto.namespace_();
+  request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.config, DecodeConfig(proto.config()));
   RETURN_IF_ERROR(CheckIsKnown(request.config, proto.config()));
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
@@ -280,6 +281,7 @@ absl::StatusOr<CreateNamespaceRequest> FromProto(
 void ToProto(const CreateNamespaceRequest& request,
              v1::CreateNamespaceRequest* proto) {
   proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
   EncodeConfig(request.config, proto->mutable_config());
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
   EncodeCallId(request.call_id, proto);

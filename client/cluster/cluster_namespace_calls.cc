@@ -1,13 +1,16 @@
-// Calls about namespaces, and what a client knows of their kinds.
+// Calls about namespaces, and what a client knows of them.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
@@ -15,6 +18,7 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/share_outcomes.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -45,8 +49,29 @@ bool IsBehindHome(const absl::Status& status) {
   return absl::c_all_of(absl::StrSplit(fields, ','), MayChangeInClusters);
 }
 
-KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
-  return {.uid = status.uid, .is_mirrored = status.config.mirrored};
+KnownNamespace KnownBy(const NamespaceStatus& status) {
+  return {.uid = status.uid,
+          .is_mirrored = status.config.mirrored,
+          .mode = status.config.mode};
+}
+
+// Returns the uid of the namespace that a server has, where it has refused a
+// call for another one; 0 if it does not tell.
+uint64_t PresentUidIn(const absl::Status& refusal) {
+  uint64_t uid = 0;
+  if (ReasonOf(refusal) != Reason::kNamespaceReplaced) return uid;
+  const bool is_told =
+      absl::SimpleHexAtoi(ErrorInfoOf(refusal)->metadata["uid"], &uid);
+  return is_told ? uid : 0;
+}
+
+absl::Status IsOfAnotherKind(const std::string& name_space) {
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "namespace \"", name_space,
+          "\": was deleted and created again, of another kind (mirrored or "
+          "not), while the call was made")),
+      Reason::kNamespaceReplaced, {{"namespace", name_space}});
 }
 
 }  // namespace
@@ -62,36 +87,65 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
   }
   // The home decides who has created the namespace. The others take what it
   // has, also what an earlier call has left undone.
-  namespaces_.ForgetKind(request.name_space);
+  namespaces_.Forget(request.name_space);
   const absl::StatusOr<CreateNamespaceReply> home =
       servers_.At(servers.front(), request, limit);
   if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
+  const bool is_new = home.ok() && request.on_existing == OnExisting::kFail;
   CreateNamespaceRequest elsewhere = request;
   elsewhere.on_existing = OnExisting::kKeep;
-  if (!home.ok() && servers.size() > 1) {
+  if (home.ok()) {
+    elsewhere.namespace_uid = home->uid;
+  } else if (servers.size() > 1) {
     ASSIGN_OR_RETURN(
         const NamespaceStatus status,
         servers_.At(servers.front(),
                     DescribeNamespaceRequest{.name_space = request.name_space},
                     limit));
     elsewhere.config = status.config;
+    elsewhere.namespace_uid = status.uid;
   }
-  const auto others = servers_.AtEach(
-      AfterFirst(servers), [&](const std::string&) { return elsewhere; },
-      limit);
+  Replies<CreateNamespaceReply> others(servers.size() - 1);
+  servers_.AtOnce(others.size(), [&](size_t i) {
+    others[i] = CreateAt(servers[i + 1], elsewhere, is_new, limit);
+  });
   RETURN_IF_ERROR(home.status());
   std::vector<absl::Status> statuses = StatusesOf(others);
   absl::c_replace_if(statuses, IsBehindHome, absl::OkStatus());
   RETURN_IF_ERROR(MostActionableError(statuses));
-  const auto learn = [&](const std::string& server, uint64_t uid) {
-    namespaces_.LearnKind(request.name_space, server,
-                          {uid, request.config.mirrored});
-  };
-  learn(servers.front(), home->uid);
-  for (size_t i = 0; i < others.size(); ++i) {
-    if (others[i].ok()) learn(servers[i + 1], others[i]->uid);
-  }
   return home;
+}
+
+absl::StatusOr<CreateNamespaceReply> ClusterConnection::CreateAt(
+    const std::string& server, const CreateNamespaceRequest& request,
+    bool is_new, const CallLimit& limit) {
+  const auto reply = servers_.At(server, request, limit);
+  const uint64_t present = PresentUidIn(reply.status());
+  if (present == 0) return reply;
+  if (!is_new) {
+    // The home may have lost it.
+    const auto earlier = servers_.At(
+        server, DescribeNamespaceRequest{request.name_space, present}, limit);
+    if (!earlier.ok() || earlier->num_keys > 0) return reply;
+  }
+  RETURN_IF_ERROR(RemoveEarlier(server, request.name_space,
+                                request.namespace_uid, reply.status(), limit));
+  CreateNamespaceRequest again = request;
+  NameAttempt("+", 1, again);
+  return servers_.At(server, again, limit);
+}
+
+absl::Status ClusterConnection::RemoveEarlier(const std::string& server,
+                                              const std::string& name_space,
+                                              uint64_t uid,
+                                              const absl::Status& outcome,
+                                              const CallLimit& limit) {
+  const uint64_t present = PresentUidIn(outcome);
+  if (present == 0 || present >= uid) return outcome;
+  const DeleteNamespaceRequest earlier = {.name_space = name_space,
+                                          .namespace_uid = present};
+  const absl::Status status = servers_.At(server, earlier, limit).status();
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<NamespaceStatus> ClusterConnection::Route(
@@ -100,19 +154,14 @@ absl::StatusOr<NamespaceStatus> ClusterConnection::Route(
                    servers_.HomeFirst(request.name_space, limit));
   ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
                    AskEach(servers, request, limit));
-  KnownNamespaces::ByServer<uint64_t> uids;
-  // The home's last: what it says counts.
-  for (size_t i = servers.size(); i-- > 0;) {
-    uids[servers[i]] = statuses[i].uid;
-    namespaces_.LearnKind(request.name_space, servers[i], KindOf(statuses[i]));
-  }
-  if (statuses.front().config.mirrored) {
-    statuses.resize(1);  // The others have the same.
-  }
-  NamespaceStatus total = SumOf(std::move(statuses));
-  namespaces_.Learn(request.name_space, total.uid, total.config.mode,
-                    std::move(uids));
-  return total;
+  const KnownNamespace known = KnownBy(statuses.front());
+  namespaces_.Learn(request.name_space, known);
+  if (known.is_mirrored) statuses.resize(1);  // The others have the same.
+  // What a deletion has left at some server is another one.
+  std::erase_if(statuses, [&](const NamespaceStatus& status) {
+    return status.uid != known.uid;
+  });
+  return SumOf(std::move(statuses));
 }
 
 absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
@@ -125,40 +174,48 @@ absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
   return MergePages(std::move(pages), request.page_size);
 }
 
-// --- Kinds ----------------------------------------------------------------
+// --- What is known of them --------------------------------------------------
 
-absl::StatusOr<KnownNamespaces::Kind> ClusterConnection::KindAt(
+absl::StatusOr<KnownNamespace> ClusterConnection::AskAt(
     const std::string& server, const std::string& name_space,
     const CallLimit& limit) {
-  if (const auto known = namespaces_.KindAt(name_space, server)) return *known;
-  ASSIGN_OR_RETURN(
-      const NamespaceStatus status,
-      servers_.At(server, DescribeNamespaceRequest{.name_space = name_space},
-                  limit));
-  const KnownNamespaces::Kind kind = KindOf(status);
-  namespaces_.LearnKind(name_space, server, kind);
-  return kind;
-}
-
-bool ClusterConnection::IsMirrored(const std::string& name_space,
-                                   const std::string& server,
-                                   const CallLimit& limit) {
-  if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
-  const auto kind = KindAt(server, name_space, limit);
+  const absl::StatusOr<NamespaceStatus> status = servers_.At(
+      server, DescribeNamespaceRequest{.name_space = name_space}, limit);
   // A caller who may not know does not ask at every call.
-  if (absl::IsPermissionDenied(kind.status())) {
-    namespaces_.LearnNoKind(name_space);
-  }
-  return kind.ok() && kind->is_mirrored;
+  const bool may_not_know = absl::IsPermissionDenied(status.status());
+  if (!may_not_know) RETURN_IF_ERROR(status.status());
+  const KnownNamespace known =
+      may_not_know ? KnownNamespace() : KnownBy(*status);
+  namespaces_.Learn(name_space, known);
+  return known;
 }
 
-absl::StatusOr<bool> ClusterConnection::HasChanged(
-    const std::string& server, const std::string& name_space, bool was_mirrored,
+absl::StatusOr<KnownNamespace> ClusterConnection::KnowAt(
+    const std::string& server, const std::string& name_space, uint64_t uid,
     const CallLimit& limit) {
-  namespaces_.ForgetKindAt(name_space, server);
-  const auto kind = KindAt(server, name_space, limit);
-  if (absl::IsNotFound(kind.status())) return kind.status();
-  return kind.ok() && kind->is_mirrored != was_mirrored;
+  const std::optional<KnownNamespace> known = namespaces_.Find(name_space);
+  const bool will_do =
+      known && (uid == 0 || known->uid == 0 || known->uid == uid);
+  if (will_do) return *known;
+  absl::StatusOr<KnownNamespace> told = AskAt(server, name_space, limit);
+  if (absl::IsNotFound(told.status())) return KnownNamespace();
+  return told;
+}
+
+absl::Status ClusterConnection::KnowAnew(const std::string& server,
+                                         const std::string& name_space,
+                                         const CallLimit& limit,
+                                         KnownNamespace& known) {
+  namespaces_.Forget(name_space);
+  const absl::StatusOr<KnownNamespace> told = AskAt(server, name_space, limit);
+  if (absl::IsNotFound(told.status())) return told.status();
+  // The call itself tells what is wrong with the server.
+  if (!told.ok()) return absl::OkStatus();
+  if (told->is_mirrored != known.is_mirrored) {
+    return IsOfAnotherKind(name_space);
+  }
+  known = *told;
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -1,7 +1,8 @@
 // Calls about the workers of a namespace.
 
 #include <algorithm>
-#include <optional>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,15 @@
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
 
 // Bounds how often a Barrier goes to where the home has moved.
 constexpr int kMostHomes = 4;
+// Bounds how often a Join asks the home for another epoch.
+constexpr int kMostEpochs = 4;
 
 }  // namespace
 
@@ -27,48 +31,46 @@ absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
+  JoinRequest next = request;
+  for (int attempt = 0;; ++attempt) {
+    const absl::StatusOr<JoinReply> reply = JoinAll(servers, next, limit);
+    // A server has lost the worker since the home has given it that epoch.
+    if (ReasonOf(reply.status()) != Reason::kLeaseLost ||
+        attempt + 1 == kMostEpochs) {
+      return reply;
+    }
+    next = request;
+    NameAttempt("&", attempt + 1, next);
+  }
+}
+
+absl::StatusOr<JoinReply> ClusterConnection::JoinAll(
+    const std::vector<std::string>& servers, const JoinRequest& request,
+    const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const KnownNamespace known,
+                   KnowAt(servers.front(), request.name_space,
+                          request.namespace_uid, limit));
+  JoinRequest at_home = request;
+  at_home.replaces_epoch = joins_.ReplacedBy(request);
   ASSIGN_OR_RETURN(JoinReply total,
-                   JoinAt(servers.front(), /*is_home=*/true, request, limit));
+                   servers_.At(servers.front(), at_home, limit));
+  joins_.Begin(request, total.worker.epoch);
   JoinRequest elsewhere = request;
   elsewhere.rank = total.worker.rank;
-  Replies<JoinReply> others(servers.size() - 1);
-  servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
-  });
+  elsewhere.epoch = total.worker.epoch;
   ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
-                   AllOf(std::move(others)));
-  KnownNamespaces::ByServer<uint64_t> incarnations = {
+                   AskEach(AfterFirst(servers), elsewhere, limit));
+  std::map<std::string, uint64_t> incarnations = {
       {servers.front(), total.server_incarnation}};
   for (size_t i = 0; i < joined.size(); ++i) {
     const JoinReply& other = joined[i];
-    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
-                                 total.next_step, other.next_step);
+    total.next_step = NextStepOf(known.mode, total.next_step, other.next_step);
     incarnations[servers[i + 1]] = other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
     total.lost_before |= other.lost_before;
   }
-  total.server_incarnation =
-      namespaces_.CompleteJoin(request.name_space, request.worker_name,
-                               total.worker, std::move(incarnations));
+  total.server_incarnation = joins_.Complete(request, std::move(incarnations));
   return total;
-}
-
-absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
-                                                    bool is_home,
-                                                    const JoinRequest& request,
-                                                    const CallLimit& limit) {
-  JoinRequest share = request;
-  ASSIGN_OR_RETURN(share.namespace_uid, UidAt(server, request.name_space,
-                                              request.namespace_uid, limit));
-  share.replaces_epoch =
-      namespaces_
-          .ReplacedAt(server, request.name_space, request.worker_name,
-                      request.replaces_epoch)
-          .value_or(is_home ? request.replaces_epoch : 0);
-  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, share, limit));
-  namespaces_.SetJoined(request.name_space, request.worker_name, server,
-                        reply.worker);
-  return reply;
 }
 
 absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
@@ -93,28 +95,24 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
                    servers_.HomeFirst(request.name_space, limit));
   LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  if (!request.lost && IsMirrored(request.name_space, servers.front(), limit)) {
+  const auto known =
+      KnowAt(servers.front(), request.name_space, request.namespace_uid, limit);
+  if (!request.lost && known.ok() && known->is_mirrored) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
     leave.step = StepAtItsMirror(
         *placement, request, [&](const std::string& server, const auto& ask) {
           return servers_.At(server, ask, limit);
         });
   }
-  ASSIGN_OR_RETURN(const std::vector<LeaveRequest> requests,
-                   RequestsFor(servers, leave, limit));
   std::vector<absl::Status> outcomes =
-      StatusesOf(servers_.MakeEach(servers, requests, limit));
+      StatusesOf(servers_.AtEach(servers, leave, limit));
   for (size_t i = 1; i < outcomes.size(); ++i) {
     // Whoever is no member there has left.
     if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
       outcomes[i] = absl::OkStatus();
     }
   }
-  const absl::Status status = MostActionableError(outcomes);
-  if (status.ok() || absl::IsFailedPrecondition(status)) {
-    namespaces_.Forget(request.name_space, request.worker);
-  }
-  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(MostActionableError(outcomes));
   return LeaveReply();
 }
 
@@ -124,10 +122,8 @@ absl::StatusOr<BarrierReply> ClusterConnection::Route(
   for (int attempt = 0;; ++attempt) {
     const std::string& home =
         placement->servers[OwnerOf(*placement, request.name_space, "")].name;
-    ASSIGN_OR_RETURN(const std::vector<BarrierRequest> shares,
-                     RequestsFor({home}, request, limit));
     const absl::StatusOr<BarrierReply> reply =
-        servers_.At(home, shares.front(), limit);
+        servers_.At(home, request, limit);
     // The home has moved.
     if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
       return reply;

@@ -380,7 +380,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
     RETURN_IF_ERROR(saved.RestoreTo(
         *restoration, {.namespaces = request.namespaces,
                        .as_namespace = request.as_namespace,
-                       .with_new_uids = true,
+                       .uid = request.uid,
                        .cancellation = context.cancellation.get()}));
     // A checkpoint that is being saved has all of these as they were before.
     MutexLock save_lock(&save_mutex_);

@@ -167,7 +167,7 @@ uint64_t Fingerprint(const DeleteRequest& request) {
 
 uint64_t Fingerprint(const JoinRequest& request) {
   return DigestOf('j', request.worker_name, request.replaces_epoch,
-                  request.lease, request.rank);
+                  request.lease, request.rank, request.epoch);
 }
 
 uint64_t Fingerprint(const LeaveRequest& request) {
@@ -205,8 +205,8 @@ uint64_t Fingerprint(const DeleteNamespaceRequest& request) {
 uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   const NamespaceConfig& config = request.config;
   const GradientGuard& guard = config.gradient_guard;
-  return DigestOf('n', request.name_space, request.on_existing, config.mode,
-                  config.num_workers, config.rule, config.budget_bytes,
+  return DigestOf('n', request.name_space, request.namespace_uid,
+                  request.on_existing, config.mode, config.num_workers, config.rule, config.budget_bytes,
                   config.max_open_rounds, config.max_workers, config.staleness,
                   config.on_worker_loss, config.rescale_partial_rounds,
                   config.quorum, config.quorum_grace, guard.on_non_finite,

@@ -25,18 +25,6 @@ absl::Status ExistsAlready(absl::string_view name_space) {
                     Reason::kNamespaceExists, {{"namespace", name_space}});
 }
 
-absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
-                         uint64_t actual) {
-  const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
-  return WithReason(
-      absl::FailedPreconditionError(
-          absl::StrCat("namespace ", Quoted(name_space), ": expected uid ",
-                       absl::Hex(expected, absl::kZeroPad16), ", got ", present,
-                       ": it was deleted and created again, or restored")),
-      Reason::kNamespaceReplaced,
-      {{"namespace", name_space}, {"uid", present}});
-}
-
 // A caller that expects another incarnation hears that it is another, not that
 // this one lacks the namespace.
 template <typename Found>
@@ -80,14 +68,13 @@ absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* device, Alarms* alarms)
     : budgets_(options.budget_bytes, options.device_budget_bytes, *device),
-      next_epoch_(options.first_epoch),
       environment_{
           .device = device,
           .work_under_way = std::make_shared<WorkUnderWay>(),
           .alarms = alarms,
           .pool = options.pool ? options.pool : std::make_shared<TaskPool>(),
           .budgets = &budgets_,
-          .next_epoch = &next_epoch_,
+          .last_epoch = &last_epoch_,
           .fence = &fence_,
           .observer = options.observer,
           .exchange = options.exchange,
@@ -99,10 +86,16 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
       calls_(
           CallWindow::Create({.max_wait = options.max_wait}, alarms,
                              MakeRefCounted<BudgetAccount>(budgets_.host()))) {
-  // A namespace with the default configuration has nothing to fail on.
-  namespaces_.emplace(kDefaultNamespace,
-                      *Namespace::Create(std::string(kDefaultNamespace),
-                                         NamespaceConfig(), environment_));
+  NamespacePtr created = MakeDefault(/*uid=*/0);
+  own_default_uid_ = created->uid();
+  namespaces_.emplace(kDefaultNamespace, std::move(created));
+}
+
+MemoryTensorStore::NamespacePtr MemoryTensorStore::MakeDefault(
+    uint64_t uid) const {
+  // The default configuration has nothing to fail on.
+  return *Namespace::Create(std::string(kDefaultNamespace), NamespaceConfig(),
+                            environment_, uid);
 }
 
 // The pool stops when no update is on a device any more: the next of a key may
@@ -281,39 +274,41 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
     return absl::InvalidArgumentError(
         "on_existing of a namespace: expected FAIL or KEEP, got REPLACE");
   }
-  ASSIGN_OR_RETURN(
-      NamespacePtr created,
-      Namespace::Create(request.name_space, request.config, environment_));
-  const uint64_t created_uid = created->uid();
-  uint64_t uid = 0;
+  ASSIGN_OR_RETURN(NamespacePtr created,
+                   Namespace::Create(request.name_space, request.config,
+                                     environment_, request.namespace_uid));
+  NamespacePtr present;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(uid, Insert(request, std::move(created)));
+    ASSIGN_OR_RETURN(present, Insert(request, created));
   }
-  if (uid == created_uid) {
+  if (present == created) {
     Report(StoreEvent::kNamespaceCreated, request.name_space, "");
   }
-  return CreateNamespaceReply{.uid = uid};
+  return CreateNamespaceReply{.uid = present->uid()};
 }
 
-absl::StatusOr<uint64_t> MemoryTensorStore::Insert(
-    const CreateNamespaceRequest& request, NamespacePtr created) {
+absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Insert(
+    const CreateNamespaceRequest& request, const NamespacePtr& created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
     if (request.on_existing == OnExisting::kFail) {
       return ExistsAlready(request.name_space);
+    }
+    const uint64_t uid = existing->second->uid();
+    if (request.namespace_uid != 0 && request.namespace_uid != uid) {
+      return WasReplaced(request.name_space, request.namespace_uid, uid);
     }
     RETURN_IF_ERROR(CheckSameConfig(
         absl::StrCat("namespace ", Quoted(request.name_space),
                      " exists already, with another configuration"),
         request.name_space, existing->second->config(), created->config(),
         ConfigFields::kAll));
-    return existing->second->uid();
+    return existing->second;
   }
   RETURN_IF_ERROR(CheckNumNamespaces(namespaces_.size() + 1));
-  const uint64_t uid = created->uid();
-  namespaces_.emplace(request.name_space, std::move(created));
-  return uid;
+  namespaces_.emplace(request.name_space, created);
+  return created;
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(

@@ -225,6 +225,29 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+TEST_P(NamespaceContractTest, NamespaceHasTheUidThatItIsGiven) {
+  const auto create = [&](uint64_t uid, OnExisting on_existing) {
+    return connection().Call(CreateNamespaceRequest{
+        .name_space = "n", .on_existing = on_existing, .namespace_uid = uid});
+  };
+
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceReply reply,
+                       create(7, OnExisting::kFail));
+
+  EXPECT_EQ(reply.uid, 7u);
+  EXPECT_EQ(store_.In("n").Describe()->uid, 7u);
+  EXPECT_EQ(create(7, OnExisting::kKeep)->uid, 7u);
+  EXPECT_EQ(create(0, OnExisting::kKeep)->uid, 7u);
+  EXPECT_EQ(ReasonOf(create(7, OnExisting::kFail).status()),
+            Reason::kNamespaceExists);
+  for (const uint64_t another : {6, 8}) {
+    const absl::Status status = create(another, OnExisting::kKeep).status();
+    EXPECT_EQ(ReasonOf(status), Reason::kNamespaceReplaced);
+    EXPECT_EQ(ErrorInfoOf(status)->metadata["uid"], "0000000000000007");
+  }
+  EXPECT_EQ(store_.In("n").Describe()->uid, 7u);
+}
+
 // Who repeats a Delete does not remove what has come since.
 TEST_P(NamespaceContractTest, DeleteOfAFormerLifeIsRefused) {
   const Caller n = NewNamespace("n", {});

@@ -61,6 +61,7 @@ class ArrivalTest : public testing::ScriptedStoreTest,
 TEST_P(ArrivalTest, NoCallOfBeforeHasAnEffectUntilTheKeysAreOwned) {
   NamespaceSnapshot name_space = {.name = "default"};
   name_space.config = store_.DescribeNamespace({})->config;
+  name_space.uid = store_.DescribeNamespace({})->uid;
   KeySnapshot key;
   key.key = "w";
   key.value = Filled(3);
@@ -100,6 +101,7 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
   NamespaceSnapshot name_space = {
       .name = "default", .max_version = 1000, .restored_versions = 1000};
   name_space.config = store_.DescribeNamespace({})->config;
+  name_space.uid = store_.DescribeNamespace({})->uid;
 
   const auto arrival = (moves().*GetParam())(
       {.num_partitions = 2,
@@ -132,6 +134,7 @@ TEST_F(TakeoverTest,
   const uint32_t partition = 1 - PartitionOf("sync", "w", 2);
   NamespaceSnapshot saved = {.name = "sync"};
   saved.config = store_.DescribeNamespace({"sync"})->config;
+  saved.uid = store_.DescribeNamespace({"sync"})->uid;
   for (uint32_t rank = 0; rank < 2; ++rank) {
     saved.workers.push_back({.worker = {.rank = rank}, .step = 1});
   }

@@ -85,6 +85,7 @@ TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
                 is_refused);
     snapshot.name = "default";
     snapshot.config = store_.DescribeNamespace({})->config;
+    snapshot.uid = store_.DescribeNamespace({})->uid;
     EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
   }
 }
