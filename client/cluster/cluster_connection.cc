@@ -155,6 +155,11 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     const bool finds_another =
         IsOfFormerNamespace(reply.status()) && UidIn(request) == 0;
     if (!finds_another || attempt == kMostAttempts) return reply;
+    // Shares that were refused have been made again by what there is now.
+    const auto present = namespaces_.Find(request.name_space);
+    const bool has_other_kind =
+        present && present->is_mirrored != known.is_mirrored;
+    if (!known.is_mirrored && !has_other_kind) return reply;
     namespaces_.Forget(request.name_space, known.uid);
     next = request;
     NameAttempt("=", attempt + 1, *next);
