@@ -79,6 +79,7 @@ TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
 TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
   CreateNamespaceRequest create;
   create.name_space = "g";
+  create.namespace_uid = 7;
   create.config = {.mode = Mode::kSync,
                    .num_workers = 1,
                    .rule = *ParseRuleSpec("accumulate")};
@@ -124,7 +125,8 @@ class TakeoverOfGroupTest : public CheckpointDirectoryTest {
     return workers;
   }
   static void Create(SavedStore& store) {
-    CreateNamespace(store, "g", {.mode = Mode::kSync, .num_workers = 2});
+    CreateNamespace(store, "g", {.mode = Mode::kSync, .num_workers = 2},
+                    /*uid=*/7);
   }
   static JoinReply Join(SavedStore& store, uint32_t rank) {
     JoinRequest request = {.name_space = "g"};

@@ -103,6 +103,16 @@ TEST_F(RestoreCheckpointTest, NamespaceComesBackBesideItsOwnLaterSelf) {
   EXPECT_EQ(BytesIn("as-it-was"), now_);
 }
 
+TEST_F(RestoreCheckpointTest, NamespacesGetTheUidThatTheyAreGiven) {
+  ASSERT_OK(Restore({.name = "then",
+                     .namespaces = {"a", "b"},
+                     .on_existing = OnExisting::kReplace,
+                     .uid = 7}));
+
+  EXPECT_EQ(UidOf("a"), 7u);
+  EXPECT_EQ(UidOf("b"), 7u);
+}
+
 TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   ASSERT_OK(Restore({"then", {"empty"}}));
 

@@ -148,10 +148,12 @@ class CheckpointsTest : public ::testing::Test {
     return *saved_;
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
-                              const NamespaceConfig& config) {
+                              const NamespaceConfig& config,
+                              uint64_t uid = 0) {
     CreateNamespaceRequest request;
     request.name_space = name;
     request.config = config;
+    request.namespace_uid = uid;
     ASSERT_OK(at.store().CreateNamespace(request));
   }
   void CutOff(const std::string& file) const {

@@ -163,6 +163,42 @@ TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
   }
 }
 
+TEST_F(PartitionMovesTest, NamespacesAndWorkersKeepTheirIds) {
+  CreateKey(Rounds(/*num_workers=*/1));
+  JoinRequest join = {.name_space = kNamespace};
+  join.worker_name = "w";
+  join.lease = absl::Minutes(5);
+  const Worker worker = a_->store().Join(join)->worker;
+
+  ASSERT_OK(Move());
+
+  for (const std::string name : {kNamespace, "default"}) {
+    EXPECT_EQ(b_->store().DescribeNamespace({name}, {})->uid,
+              a_->store().DescribeNamespace({name}, {})->uid);
+  }
+  const WorkerStatus moved =
+      b_->store().DescribeNamespace({kNamespace}, {})->workers.at(0);
+  EXPECT_EQ(moved.name, "w");
+  EXPECT_EQ(moved.worker.epoch, worker.epoch);
+  EXPECT_GT(b_->store().Join(join)->worker.epoch, worker.epoch);
+}
+
+TEST_F(PartitionMovesTest, KeysOfAnotherLifeOfANamespaceStay) {
+  CreateKey(Summing());
+  CreateNamespaceRequest later = {.name_space = kNamespace};
+  later.config = Summing();
+  ASSERT_OK(b_->store().CreateNamespace(later));
+
+  EXPECT_FALSE(Move().ok());
+
+  EXPECT_EQ(Owner(), a_.get());
+  EXPECT_EQ(ElementOf(*a_), 0);
+  ASSERT_OK(b_->store().DeleteNamespace({.name_space = kNamespace}));
+  later.namespace_uid = a_->store().DescribeNamespace({kNamespace}, {})->uid;
+  ASSERT_OK(b_->store().CreateNamespace(later));
+  EXPECT_OK(Move());
+}
+
 TEST_F(PartitionMovesTest, RepeatOfAPushIsAnsweredByTheFormerOwner) {
   CreateKey(Summing());
   ASSERT_OK_AND_ASSIGN(const PushReply first, a_->Push(PushOne("k", "c", 1)));

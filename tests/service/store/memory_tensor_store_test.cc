@@ -51,6 +51,23 @@ TEST_F(MemoryTensorStoreTest, UpdatesInPlaceWhenNobodyReads) {
   EXPECT_EQ(First(value), 2);
 }
 
+TEST_F(MemoryTensorStoreTest, DefaultGetsTheUidOfItsClusterOnce) {
+  store_.NameDefault(7);
+  EXPECT_EQ(store_.DescribeNamespace({})->uid, 7u);
+
+  store_.NameDefault(8);
+  EXPECT_EQ(store_.DescribeNamespace({})->uid, 7u);
+}
+
+TEST_F(MemoryTensorStoreTest, DefaultThatHasKeysStaysTheOneThatItIs) {
+  const uint64_t uid = store_.DescribeNamespace({})->uid;
+  ASSERT_OK(Init("w", 1));
+
+  store_.NameDefault(7);
+
+  EXPECT_EQ(store_.DescribeNamespace({})->uid, uid);
+}
+
 TEST_F(MemoryTensorStoreTest, PullDuringAnInPlaceUpdateGetsTheNewValue) {
   ASSERT_OK(Init("w", 1));
   backend_.Hold();

@@ -129,7 +129,7 @@ TEST_F(RestorationsTest,
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
   for (MemoryTensorStore* const store : {&store_, &adopting_}) {
-    ASSERT_OK(store->CreateNamespace({.name_space = "n"}));
+    ASSERT_OK(store->CreateNamespace({.name_space = "n", .namespace_uid = 7}));
   }
   Init("n", "k");
   const KeptSnapshot saved = Taken("n");

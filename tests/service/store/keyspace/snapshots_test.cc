@@ -16,12 +16,14 @@
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Background;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::KeptSnapshot;
 using ::tensorkv::testing::SnapshotsTest;
@@ -235,7 +237,9 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
               StatusIs(absl::StatusCode::kAborted))
       << "other servers may have it still";
   CreateNamespace("n");
-  EXPECT_OK(adoption->Begin(snapshot.namespaces[0])) << "another is there";
+  EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
+              HasReason(Reason::kNamespaceReplaced))
+      << "another is there";
 }
 
 TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
