@@ -43,10 +43,8 @@ class ServerVerbs {
   // Deletes the namespace of that name and uid; uid 0 stands for the one that
   // has the name when the call begins. None that is created later is deleted,
   // however often a connection breaks. A caller who makes the call again, since
-  // it may not have been made, gives the uid. Without one, nothing is sent
-  // where DescribeNamespace says NotFound: in a cluster, what a call that
-  // failed has left at some servers goes by the uid, if this client knows it,
-  // or once the namespace is created again.
+  // it may not have been made, gives the uid. Without one, a call
+  // completes what one that failed has left at some servers of a cluster.
   absl::Status DeleteNamespace(absl::string_view name, uint64_t uid = 0);
 
   // The verbs of TENSORKV_SERVER_METHODS: DescribeServer(), DescribeCluster(),

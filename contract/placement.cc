@@ -1,5 +1,6 @@
 #include "contract/placement.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -28,6 +29,11 @@ uint32_t OwnerOf(const ClusterPlacement& placement,
                  absl::string_view name_space, absl::string_view key) {
   return placement.owners[PartitionOf(
       name_space, key, static_cast<uint32_t>(placement.owners.size()))];
+}
+
+uint64_t DefaultUidOf(const ClusterPlacement& placement) {
+  const std::string& cluster = placement.cluster;
+  return std::max<uint64_t>(XXH3_64bits(cluster.data(), cluster.size()), 1);
 }
 
 uint32_t NumLost(const ClusterPlacement& placement) {

@@ -49,6 +49,10 @@ struct ClusterPlacement {
                          const ClusterPlacement&) = default;
 };
 
+// Returns the uid that the namespace "default" has at all servers of the
+// cluster from their start.
+uint64_t DefaultUidOf(const ClusterPlacement& placement);
+
 // Returns how many partitions their owners do not have yet.
 uint32_t NumLost(const ClusterPlacement& placement);
 

@@ -1,9 +1,12 @@
 // Calls about checkpoints, and about the cluster itself.
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
@@ -27,9 +30,7 @@ absl::StatusOr<SaveCheckpointReply> ClusterConnection::Route(
   SaveCheckpointRequest elsewhere = request;
   elsewhere.set_name(total.checkpoint().name());
   ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
-                   AllOf(servers_.AtEach(
-                       AfterFirst(servers),
-                       [&](const std::string&) { return elsewhere; }, limit)));
+                   AskEach(AfterFirst(servers), elsewhere, limit));
   for (const SaveCheckpointReply& other : others) Add(other, total);
   return total;
 }
@@ -42,8 +43,13 @@ absl::StatusOr<RestoreCheckpointReply> ClusterConnection::Route(
         "as_namespace: expected none with several servers, since the name of a "
         "namespace says which of them has which key");
   }
+  // The namespaces are others than before, and the same at all servers.
+  RestoreCheckpointRequest named = request;
+  if (named.uid() == 0) {
+    named.set_uid(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
+  }
   ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
-                   AskEach(servers, request, limit));
+                   AskEach(servers, named, limit));
   return SumOf(std::move(replies));
 }
 

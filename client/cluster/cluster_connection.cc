@@ -40,15 +40,43 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   return of_share;
 }
 
-// Returns the error of a call that began with an earlier namespace of that
-// name.
-absl::Status IsOfAnotherKind(const std::string& name_space) {
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "namespace \"", name_space,
-          "\": was deleted and created again, of another kind (mirrored or "
-          "not), while the call was made")),
-      Reason::kNamespaceReplaced, {{"namespace", name_space}});
+// Has the request mean the namespace that is known, unless it means another.
+template <typename Request>
+void NameUid(const KnownNamespace& known, Request& request) {
+  if (NamespaceUidIn(request) == 0) SetNamespaceUid(known.uid, request);
+}
+
+bool IsOfFormerNamespace(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kNamespaceReplaced;
+}
+
+// Returns whether a share may wait for workers that have gone back with another
+// server, and may be cancelled then, since it is made again.
+template <typename Request>
+bool MayWaitInVain(Mode mode) {
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    return mode == Mode::kSync;
+  }
+  return std::is_base_of_v<PullRequest, Request>;
+}
+
+// Returns the error of a call whose shares have ended so, marked as
+// WithoutEffect says if none had an effect; OK if all are.
+template <typename Request>
+absl::Status ErrorOf(Mode mode, absl::Span<const absl::Status> outcomes) {
+  const absl::Status worst = MostActionableError(outcomes);
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
+        MayBeAsync(mode)) {
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat(
+              "other servers may have applied their shares of the push: ",
+              worst.message())),
+          Reason::kOutcomeUnknown);
+    }
+  }
+  const bool had_effect = absl::c_any_of(outcomes, MayHavePushed<Request>);
+  return worst.ok() || had_effect ? worst : WithoutEffect(worst);
 }
 
 // Returns the server that has the first of the call's keys; the home of one
@@ -104,115 +132,86 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
 template <typename Request>
 requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>>
 ClusterConnection::Route(const Request& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-  const std::string& server = FirstOwner(*placement, request);
   std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
-    const bool is_mirrored = IsMirrored(NamespaceIn(request), server, limit);
     const Request& made = next ? *next : request;
-    auto reply =
-        is_mirrored ? MakeMirrored(made, limit) : MakePlaced(made, limit);
-    const bool is_of_another_kind =
-        ReasonOf(reply.status()) == Reason::kNamespaceReplaced &&
-        namespaces_.IsMirrored(NamespaceIn(request)) == !is_mirrored;
-    if (!is_of_another_kind || attempt == kMostAttempts) return reply;
+    ASSIGN_OR_RETURN(const KnownNamespace known, KnowFor(made, limit));
+    auto reply = known.is_mirrored ? MakeMirrored(made, known, limit)
+                                   : MakePlaced(made, known, limit);
+    const bool finds_another =
+        IsOfFormerNamespace(reply.status()) && NamespaceUidIn(request) == 0;
+    if (!finds_another || attempt == kMostAttempts) return reply;
+    // Shares that were refused have been made again by what there is now.
+    const auto present = namespaces_.Find(NamespaceIn(request));
+    const bool has_other_kind =
+        present && present->is_mirrored != known.is_mirrored;
+    if (!known.is_mirrored && !has_other_kind) return reply;
+    namespaces_.Forget(NamespaceIn(request), known.uid);
     next = request;
     NameAttempt("=", attempt + 1, *next);
   }
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
+absl::StatusOr<KnownNamespace> ClusterConnection::KnowFor(
     const Request& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  for (int attempt = 0;; ++attempt) {
+    auto known = KnowAt(FirstOwner(*placement, request), NamespaceIn(request),
+                        NamespaceUidIn(request), limit);
+    if (!IsAtWrongServer(known.status()) || attempt == kMostAttempts) {
+      return known;
+    }
+    ASSIGN_OR_RETURN(
+        placement,
+        servers_.NewerThan(placement, VersionToldBy({known.status()}), limit));
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
+    const Request& request, KnownNamespace known, const CallLimit& limit) {
   const CallShares<Request> call(request);
-  Progress<Request> progress = {.open = call.AllPlaces()};
+  Progress<Request> progress = {.known = known,
+                                .is_bound = NamespaceUidIn(request) != 0,
+                                .open = call.AllPlaces()};
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeShares(call, *placement, attempt, limit, progress);
     if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
-      RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
+      RETURN_IF_ERROR(ErrorOf<Request>(progress.known.mode, progress.outcomes));
       return std::move(progress.reply);
     }
     const uint64_t told = VersionToldBy(progress.refusals);
+    const bool finds_another =
+        absl::c_any_of(progress.refusals, IsOfFormerNamespace);
     // By the same placement servers refuse workers only, which those of
     // mirrored namespaces do.
-    if (told <= placement->version && !progress.refused_by.empty()) {
-      ASSIGN_OR_RETURN(const bool has_changed,
-                       HasChanged(progress.refused_by, call.name_space(),
-                                  /*was_mirrored=*/false, limit));
-      if (has_changed) return IsOfAnotherKind(call.name_space());
+    if ((finds_another || told <= placement->version) &&
+        !progress.refused_by.empty()) {
+      RETURN_IF_ERROR(KnowAnew(progress.refused_by, call.name_space(), limit,
+                               progress.known));
     }
+    ++fruitless;
+    if (absl::c_none_of(progress.refusals, IsAtWrongServer)) continue;
     ASSIGN_OR_RETURN(PlacementPtr newest,
                      servers_.NewerThan(placement, told, limit));
     // A server that knows an older placement will learn of this one.
-    const bool goes_on =
-        newest->version > placement->version || told < placement->version;
-    fruitless = goes_on ? 0 : fruitless + 1;
+    if (newest->version > placement->version || told < placement->version) {
+      fruitless = 0;
+    }
     placement = std::move(newest);
   }
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::AtOfKind(
-    const std::string& server, Request request, bool is_mirrored,
-    const CallLimit& limit, absl::Span<const Destination> destinations) {
-  const uint64_t uid = NamespaceUidIn(request);
-  for (int attempt = 0;; ++attempt) {
-    RETURN_IF_ERROR(FixKind(server, is_mirrored, limit, request));
-    auto reply = servers_.At(server, request, limit, destinations);
-    if (ReasonOf(reply.status()) != Reason::kNamespaceReplaced) return reply;
-    namespaces_.ForgetKindAt(NamespaceIn(request), server);
-    // Else the caller means the one that has gone.
-    const bool is_meant = NamespaceUidIn(request) == uid;
-    if (is_meant || attempt == kMostAttempts) return reply;
-    SetNamespaceUid(uid, request);
-  }
-}
-
-template <typename Request>
-absl::Status ClusterConnection::FixKind(const std::string& server,
-                                        bool is_mirrored,
-                                        const CallLimit& limit,
-                                        Request& request) {
-  if constexpr (std::is_same_v<Request, InitRequest> ||
-                std::is_same_v<Request, SetStateRequest> ||
-                std::is_same_v<Request, DeleteRequest> ||
-                std::is_base_of_v<PushRequest, Request>) {
-    auto kind = KindAt(server, NamespaceIn(request), limit);
-    if (kind.ok() && kind->is_mirrored != is_mirrored) {
-      // It may have told so of an earlier namespace.
-      namespaces_.ForgetKindAt(NamespaceIn(request), server);
-      kind = KindAt(server, NamespaceIn(request), limit);
-    }
-    // The call itself tells best what is wrong: who may not know what it is
-    // may not change it either, and one that is not there may have been lost.
-    if (absl::IsPermissionDenied(kind.status()) ||
-        absl::IsNotFound(kind.status())) {
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(kind.status());
-    const bool is_meant =
-        NamespaceUidIn(request) == 0 || NamespaceUidIn(request) == kind->uid;
-    // The server refuses a uid that it does not have.
-    if (!is_meant) return absl::OkStatus();
-    if (kind->is_mirrored != is_mirrored) {
-      return IsOfAnotherKind(NamespaceIn(request));
-    }
-    SetNamespaceUid(kind->uid, request);
-  }
-  return absl::OkStatus();
-}
-
-template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
-    const Request& request, const CallLimit& limit) {
-  const auto at = [&]<typename Other>(
-                      const std::string& server,
-                      const Other& other) -> absl::StatusOr<ReplyTo<Other>> {
-    ASSIGN_OR_RETURN(Other there, Translated(other, server, limit));
-    return AtOfKind(server, std::move(there), /*is_mirrored=*/true, limit,
-                    limit.destinations);
+    const Request& request, const KnownNamespace& known,
+    const CallLimit& limit) {
+  const auto at = [&]<typename Other>(const std::string& server, Other other) {
+    NameUid(known, other);
+    return servers_.At(server, other, limit, limit.destinations);
   };
   ASSIGN_OR_RETURN(const auto home_first,
                    servers_.HomeFirst(NamespaceIn(request), limit));
@@ -224,20 +223,18 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
     return DeleteMirrored(home_first, request, at);
   } else {
     ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+    KnownNamespace present = known;
     for (int attempt = 0;; ++attempt) {
       const std::string& server = MirrorFor(*placement, request, reader_);
       auto reply = at(server, request);
       const bool is_last = attempt + 1 == kMostAttempts;
       if (!IsAtWrongServer(reply.status()) || is_last) {
         if (reply.ok()) return reply;
-        return ErrorOf(request, {reply.status()});
+        return ErrorOf<Request>(known.mode, {reply.status()});
       }
       const uint64_t told = VersionToldBy({reply.status()});
       if (told <= placement->version) {
-        ASSIGN_OR_RETURN(const bool has_changed,
-                         HasChanged(server, NamespaceIn(request),
-                                    /*was_mirrored=*/true, limit));
-        if (has_changed) return IsOfAnotherKind(NamespaceIn(request));
+        RETURN_IF_ERROR(KnowAnew(server, NamespaceIn(request), limit, present));
       }
       ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, told, limit));
     }
@@ -251,7 +248,8 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
                                    Progress<Request>& progress) {
   const std::vector<CallShare> shares = call.Cut(placement, progress.open);
   Replies<ReplyTo<Request>> answers(shares.size());
-  const bool may_wait_in_vain = shares.size() > 1 && MayWaitInVain(call);
+  const bool may_wait_in_vain =
+      shares.size() > 1 && MayWaitInVain<Request>(progress.known.mode);
   const auto others = std::make_shared<Canceller>();
   const Canceller::Listening listening(
       may_wait_in_vain ? limit.canceller : nullptr,
@@ -259,7 +257,7 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
   CallLimit of_shares = limit;
   if (may_wait_in_vain) of_shares.canceller = others;
   servers_.AtOnce(shares.size(), [&](size_t i) {
-    answers[i] = MakeShare(call, shares[i], attempt, of_shares);
+    answers[i] = MakeShare(call, shares[i], progress.known, attempt, of_shares);
     const absl::Status status = answers[i].status();
     // A push is to arrive elsewhere for whoever takes the rank.
     const bool must_arrive = std::is_base_of_v<PushRequest, Request> &&
@@ -275,7 +273,9 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
     if (outcome.ok()) {
       outcome = call.JoinReply(*std::move(answers[i]), places, progress.reply);
     }
-    if (IsAtWrongServer(outcome)) {
+    const bool finds_another =
+        IsOfFormerNamespace(outcome) && !progress.is_bound;
+    if (IsAtWrongServer(outcome) || finds_another) {
       absl::c_copy(places, std::back_inserter(progress.open));
       progress.refusals.push_back(outcome);
       if (!IsOfRemovedServer(outcome)) progress.refused_by = shares[i].server;
@@ -286,27 +286,17 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
 }
 
 template <typename Request>
-bool ClusterConnection::MayWaitInVain(const CallShares<Request>& call) const {
-  if constexpr (std::is_same_v<Request, PushPullRequest>) {
-    return namespaces_.ModeOf(call.name_space()) == Mode::kSync;
-  }
-  return std::is_base_of_v<PullRequest, Request>;
-}
-
-template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
-    const CallShares<Request>& call, const CallShare& share, int attempt,
-    const CallLimit& limit) {
-  ASSIGN_OR_RETURN(Request request,
-                   Translated(call.Share(share.places), share.server, limit));
+    const CallShares<Request>& call, const CallShare& share,
+    const KnownNamespace& known, int attempt, const CallLimit& limit) {
+  Request request = call.Share(share.places);
+  NameUid(known, request);
   NameAttempt("#", attempt, request);
-  absl::StatusOr<ReplyTo<Request>> reply =
-      AtOfKind(share.server, std::move(request), /*is_mirrored=*/false, limit,
-               At(limit.destinations, share.places));
+  absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
+      share.server, request, limit, At(limit.destinations, share.places));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     // A checkpoint that others restore may have it, but none of its answer.
-    if (MayHaveReachedRemovedServer(reply.status()) &&
-        MayBeAsync(namespaces_.ModeOf(call.name_space()))) {
+    if (MayHaveReachedRemovedServer(reply.status()) && MayBeAsync(known.mode)) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(
               "the push may have been made: ", reply.status().message())),
@@ -316,100 +306,33 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
   return reply;
 }
 
-template <typename Request>
-absl::StatusOr<Request> ClusterConnection::Translated(Request request,
-                                                      const std::string& server,
-                                                      const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const uint64_t uid, UidAt(server, NamespaceIn(request),
-                                             NamespaceUidIn(request), limit));
-  SetNamespaceUid(uid, request);
-  if constexpr (requires { request.worker->epoch; }) {
-    if (request.worker && request.worker->epoch != 0) {
-      ASSIGN_OR_RETURN(const std::string home,
-                       servers_.HomeOf(NamespaceIn(request), limit));
-      request.worker =
-          WorkerAt(server, home, NamespaceIn(request), *request.worker);
-    }
-  }
-  return request;
-}
-
-Worker ClusterConnection::WorkerAt(const std::string& server,
-                                   const std::string& home,
-                                   const std::string& name_space,
-                                   const Worker& worker) const {
-  const Worker there = namespaces_.WorkerAt(server, name_space, worker);
-  // The home knows who has joined over other connections.
-  const bool is_known = KnownNamespaces::IsSomebody(there);
-  return server == home && !is_known ? worker : there;
-}
-
-absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
-                                                  const std::string& name_space,
-                                                  uint64_t uid,
-                                                  const CallLimit& limit) {
-  if (uid == 0) return uid;
-  ASSIGN_OR_RETURN(const std::string home, servers_.HomeOf(name_space, limit));
-  std::optional<uint64_t> known = namespaces_.UidAt(server, name_space, uid);
-  // The home's own, unless the namespace has had another home before.
-  const bool is_own = server == home && !namespaces_.Knows(name_space, uid);
-  if (!known && is_own) return uid;
-  if (!known) {
-    DescribeNamespaceRequest request;
-    request.set_namespace_(name_space);
-    RETURN_IF_ERROR(Route(request, limit).status());
-    known = namespaces_.UidAt(server, name_space, uid);
-  }
-  // The server refuses a uid of the home's as that of another namespace, which
-  // it is.
-  return known.value_or(uid);
-}
-
-template <typename Request>
-absl::Status ClusterConnection::ErrorOf(
-    const Request& request, absl::Span<const absl::Status> outcomes) const {
-  const absl::Status worst = MostActionableError(outcomes);
-  if constexpr (std::is_base_of_v<PushRequest, Request>) {
-    if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
-        MayBeAsync(namespaces_.ModeOf(NamespaceIn(request)))) {
-      return WithReason(
-          absl::FailedPreconditionError(absl::StrCat(
-              "other servers may have applied their shares of the push: ",
-              worst.message())),
-          Reason::kOutcomeUnknown);
-    }
-  }
-  const bool had_effect = absl::c_any_of(outcomes, MayHavePushed<Request>);
-  return worst.ok() || had_effect ? worst : WithoutEffect(worst);
-}
-
 absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
-  ASSIGN_OR_RETURN(const ListRequest at_first,
-                   Translated(request, first, limit));
-  if (IsMirrored(request.namespace_(), first, limit)) {
-    auto page = servers_.At(first, at_first, limit);
-    // Only what is not mirrored is listed by a placement.
-    const bool is_mirrored = page.ok() && page->placement_version() == 0;
-    if (is_mirrored || placement->version == 0) return page;
-    ASSIGN_OR_RETURN(const bool has_changed,
-                     HasChanged(first, request.namespace_(),
-                                /*was_mirrored=*/true, limit));
-    if (!has_changed) return page;
+  for (int attempt = 0;; ++attempt) {
+    ASSIGN_OR_RETURN(
+        const KnownNamespace known,
+        KnowAt(first, request.namespace_(), request.namespace_uid(), limit));
+    ListRequest made = request;
+    NameUid(known, made);
+    auto page = known.is_mirrored ? servers_.At(first, made, limit)
+                                  : ListPlaced(made, placement, limit);
+    const bool finds_another =
+        IsOfFormerNamespace(page.status()) && request.namespace_uid() == 0;
+    if (!finds_another || attempt == kMostAttempts) return page;
+    namespaces_.Forget(request.namespace_(), known.uid);
   }
+}
+
+absl::StatusOr<ListReply> ClusterConnection::ListPlaced(
+    const ListRequest& request, PlacementPtr placement,
+    const CallLimit& limit) {
   for (int fruitless = 0;;) {
     ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                      AskEach(NamesIn(*placement), request, limit));
     const auto [oldest, newest] = std::ranges::minmax(
         pages | std::views::transform(&ListReply::placement_version));
-    if (oldest == 0 && placement->version > 0) {
-      ASSIGN_OR_RETURN(const bool has_changed,
-                       HasChanged(first, request.namespace_(),
-                                  /*was_mirrored=*/false, limit));
-      if (has_changed) return servers_.At(first, at_first, limit);
-    }
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
       return MergePages(std::move(pages), request.page_size());
@@ -468,23 +391,24 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);
   };
-  // Once a namespace is gone at the home, nobody tells what the others call it.
-  ASSIGN_OR_RETURN(const std::vector<Request> requests,
-                   RequestsFor(servers, request, limit));
-  if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
-    namespaces_.ForgetKind(request.namespace_());
-  }
+  constexpr bool is_delete = std::is_same_v<Request, DeleteNamespaceRequest>;
+  if constexpr (is_delete) namespaces_.Forget(request.namespace_());
   absl::StatusOr<ReplyTo<Request>> reply =
-      servers_.At(servers.front(), requests.front(), limit);
+      servers_.At(servers.front(), request, limit);
   if (!reply.ok() && !is_missing(reply.status())) return reply;
-  Replies<ReplyTo<Request>> others(servers.size() - 1);
-  servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = servers_.At(servers[i + 1], requests[i + 1], limit);
-  });
+  Replies<ReplyTo<Request>> others =
+      servers_.AtEach(AfterFirst(servers), request, limit);
   std::vector<absl::Status> errors;
-  for (auto& other : others) {
-    if (!is_missing(other.status())) errors.push_back(other.status());
-    if (other.ok() && !reply.ok()) reply = *std::move(other);
+  for (size_t i = 0; i < others.size(); ++i) {
+    absl::Status status = others[i].status();
+    if constexpr (is_delete) {
+      status = RemoveEarlier(servers[i + 1], request.namespace_(),
+                             request.namespace_uid(), status, limit);
+      // A later one was created meanwhile, and stays.
+      if (IsOfFormerNamespace(status)) continue;
+    }
+    if (!is_missing(status)) errors.push_back(status);
+    if (others[i].ok() && !reply.ok()) reply = *std::move(others[i]);
   }
   RETURN_IF_ERROR(MostActionableError(errors));
   return reply;

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "client/cluster/all_replies.h"
+#include "client/cluster/begun_joins.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
@@ -34,9 +35,9 @@ namespace tensorkv {
 // first; those that failed at some may be made again. docs/cluster.md says what
 // that means for each verb.
 //
-// What servers give names of their own, uids and epochs, has that of the home
-// here. So workers sign their calls over the connection over which they have
-// joined. Their ranks are those of the home on every server.
+// Uids, ranks and epochs are those that the home has given, on every server. A
+// call about keys says which namespace it is for, by the uid of the one that is
+// known: servers refuse it before any effect where another one has the name.
 //
 // Errors: of those that servers give, the one that MostActionableError chooses;
 // Unavailable names the server. In MODE_ASYNC a push of which a share has, or
@@ -60,65 +61,28 @@ class ClusterConnection final : public Connection {
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
-  // Returns the request for each of the servers: with the uid of the namespace
-  // and, of a call that a member must make, the worker as that server knows
-  // them. The first of the servers is then the namespace's home.
-  template <typename Request>
-  absl::StatusOr<std::vector<Request>> RequestsFor(
-      absl::Span<const std::string> servers, const Request& request,
-      const CallLimit& limit) {
-    std::vector<Request> requests(servers.size(), request);
-    if constexpr (kHasNamespace<Request>) {
-      const std::string& name_space = NamespaceIn(request);
-      for (size_t i = 0; i < servers.size(); ++i) {
-        ASSIGN_OR_RETURN(
-            const uint64_t uid,
-            UidAt(servers[i], name_space, NamespaceUidIn(request), limit));
-        SetNamespaceUid(uid, requests[i]);
-        if constexpr (requires { request.worker().epoch(); }) {
-          SetWorker(WorkerAt(servers[i], servers.front(), name_space,
-                             WorkerOf(request.worker())),
-                    requests[i].mutable_worker());
-        }
-      }
-    }
-    return requests;
-  }
   // Returns the answer of each of the servers. Errors: the one that
   // MostActionableError chooses.
   template <typename Request>
   absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
       const CallLimit& limit) {
-    ASSIGN_OR_RETURN(const std::vector<Request> requests,
-                     RequestsFor(servers, request, limit));
-    return AllOf(servers_.MakeEach(servers, requests, limit));
+    return AllOf(servers_.AtEach(servers, request, limit));
   }
-  // Returns a request with the uid and the worker as `server` knows them. Asks
-  // servers where they were not learnt.
-  template <typename Request>
-  absl::StatusOr<Request> Translated(Request request, const std::string& server,
-                                     const CallLimit& limit);
-  // Returns the worker that is `worker` at home, at `server`.
-  Worker WorkerAt(const std::string& server, const std::string& home,
-                  const std::string& name_space, const Worker& worker) const;
-  // Returns the uid at `server` of the namespace that has `uid` at home; `uid`
-  // itself where nobody knows such a namespace. Asks all servers where it was
-  // not learnt.
-  absl::StatusOr<uint64_t> UidAt(const std::string& server,
-                                 const std::string& name_space, uint64_t uid,
-                                 const CallLimit& limit);
 
   // Calls about keys. Route makes one at the servers that it concerns.
   template <typename Request>
   struct Progress {
+    KnownNamespace known;
+    // True if the caller has named the uid: no other namespace will do.
+    bool is_bound = false;
     ReplyTo<Request> reply = {};
     // The places of entries whose shares are to be made (again).
     std::vector<size_t> open;
     // Holds how the shares have ended that were refused at the last attempt
-    // because they were at the wrong server.
+    // because they were at the wrong server, or for a namespace that has gone.
     std::vector<absl::Status> refusals;
-    // A server that has refused one; empty: none has.
+    // A server that has refused one, and is in the cluster; empty: none has.
     std::string refused_by;
     // Holds how all other shares have ended.
     std::vector<absl::Status> outcomes;
@@ -126,71 +90,59 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Route(
       const Request& request, const CallLimit& limit);
-  // Makes the call at the owners of its keys. Errors: FailedPrecondition
-  // (NAMESPACE_REPLACED), before any effect, where the namespace is mirrored.
+  // Makes the call at the owners of its keys, of a namespace that is `known`
+  // not to be mirrored. Errors: FailedPrecondition (NAMESPACE_REPLACED), before
+  // any effect of what is still open, where another one that is has its name.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
+                                              KnownNamespace known,
                                               const CallLimit& limit);
-  // Returns whether every server holds the namespace's keys. Asks `server`
-  // where that was not learnt; false where it does not tell.
-  bool IsMirrored(const std::string& name_space, const std::string& server,
-                  const CallLimit& limit);
-  // Asks a server anew, and returns whether the namespace is of another kind
-  // (mirrored or not) by now; false where the server does not tell. Errors:
-  // NotFound.
-  absl::StatusOr<bool> HasChanged(const std::string& server,
-                                  const std::string& name_space,
-                                  bool was_mirrored, const CallLimit& limit);
-  // Makes a call, or a share of one, at a server, where the namespace is taken
-  // for mirrored or not. A call that changes keys has no effect, and ends with
-  // FailedPrecondition (NAMESPACE_REPLACED), where the namespace is of the
-  // other kind: the call would reach only some of the servers that have the
-  // keys, or one that has not.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> AtOfKind(
-      const std::string& server, Request request, bool is_mirrored,
-      const CallLimit& limit, absl::Span<const Destination> destinations);
-  // Sets the uid in a request that changes keys to that of the namespace of
-  // which the server has told, so that the server refuses the request if
-  // another namespace has the name by then. Errors: FailedPrecondition
-  // (NAMESPACE_REPLACED) where the namespace is of the other kind; those of
-  // DescribeNamespace.
-  template <typename Request>
-  absl::Status FixKind(const std::string& server, bool is_mirrored,
-                       const CallLimit& limit, Request& request);
-  // Returns what the server has told of the namespace; asks it where it has
-  // not.
-  absl::StatusOr<KnownNamespaces::Kind> KindAt(const std::string& server,
-                                               const std::string& name_space,
-                                               const CallLimit& limit);
   // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
   // Delete at all servers, any other call at one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
+                                                const KnownNamespace& known,
                                                 const CallLimit& limit);
+  // Asks a server which namespace has that name. A caller who may not know it
+  // is told of one without uid that is not mirrored. Errors: NotFound.
+  absl::StatusOr<KnownNamespace> AskAt(const std::string& server,
+                                       const std::string& name_space,
+                                       const CallLimit& limit);
+  // Returns which namespace is known by that name, and has that uid unless it
+  // is 0; asks the server where none is. It is one without uid where the server
+  // has none: the call that follows tells best what is wrong.
+  absl::StatusOr<KnownNamespace> KnowAt(const std::string& server,
+                                        const std::string& name_space,
+                                        uint64_t uid, const CallLimit& limit);
+  // Returns what KnowAt does for a call, at the owner of its first key.
+  template <typename Request>
+  absl::StatusOr<KnownNamespace> KnowFor(const Request& request,
+                                         const CallLimit& limit);
+  // Asks the server, which has refused a call for `known`, what there is by
+  // now. Errors: NotFound · FailedPrecondition (NAMESPACE_REPLACED): the
+  // namespace is of another kind (mirrored or not).
+  absl::Status KnowAnew(const std::string& server,
+                        const std::string& name_space, const CallLimit& limit,
+                        KnownNamespace& known);
   // Makes the shares of the entries that are open, each at its owner by that
   // placement, at the same time. `progress` gets how they have ended.
   template <typename Request>
   void MakeShares(const CallShares<Request>& call,
                   const ClusterPlacement& placement, int attempt,
                   const CallLimit& limit, Progress<Request>& progress);
-  // Returns whether a share may wait for workers that have gone back with
-  // another server, and may be cancelled then, since it is made again.
-  template <typename Request>
-  bool MayWaitInVain(const CallShares<Request>& call) const;
   // Makes one share, under a call_id of its own if it is not the first attempt.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakeShare(const CallShares<Request>& shares,
                                              const CallShare& share,
+                                             const KnownNamespace& known,
                                              int attempt,
                                              const CallLimit& limit);
-  // Returns the error of a call whose shares have ended so, marked as
-  // WithoutEffect says if none had an effect; OK if all are.
-  template <typename Request>
-  absl::Status ErrorOf(const Request& request,
-                       absl::Span<const absl::Status> outcomes) const;
   absl::StatusOr<ListReply> Route(const ListRequest& request,
                                   const CallLimit& limit);
+  // Lists what each server has of a namespace that is not mirrored.
+  absl::StatusOr<ListReply> ListPlaced(const ListRequest& request,
+                                       PlacementPtr placement,
+                                       const CallLimit& limit);
 
   // These are about namespaces and rules.
   absl::StatusOr<CreateNamespaceReply> Route(
@@ -199,14 +151,30 @@ class ClusterConnection final : public Connection {
       const DescribeNamespaceRequest& request, const CallLimit& limit);
   absl::StatusOr<ListNamespacesReply> Route(
       const ListNamespacesRequest& request, const CallLimit& limit);
+  // Creates at another server the namespace that the home has, whose uid the
+  // request names. Removes an earlier one of that name, which a deletion has
+  // left there; one that has keys only if the call has made the namespace
+  // (`is_new`), as its home may have lost it otherwise.
+  absl::StatusOr<CreateNamespaceReply> CreateAt(
+      const std::string& server, const CreateNamespaceRequest& request,
+      bool is_new, const CallLimit& limit);
+  // Returns how a call for the namespace of that uid has ended at a server.
+  // Where the server has refused it for an earlier one, which a deletion has
+  // left there, removes that one, and returns OK.
+  absl::Status RemoveEarlier(const std::string& server,
+                             const std::string& name_space, uint64_t uid,
+                             const absl::Status& outcome,
+                             const CallLimit& limit);
 
   // These are about workers.
   absl::StatusOr<JoinReply> Route(const JoinRequest& request,
                                   const CallLimit& limit);
-  // Joins at one server, in place of the epoch that the worker has there.
-  absl::StatusOr<JoinReply> JoinAt(const std::string& server, bool is_home,
-                                   const JoinRequest& request,
-                                   const CallLimit& limit);
+  // Joins at the first of the servers, the home, and then at the others with
+  // the rank and the epoch that it gives. Errors: also FailedPrecondition
+  // (LEASE_LOST): another server has had a later epoch of the worker.
+  absl::StatusOr<JoinReply> JoinAll(const std::vector<std::string>& servers,
+                                    const JoinRequest& request,
+                                    const CallLimit& limit);
   absl::StatusOr<KeepAliveReply> Route(const KeepAliveRequest& request,
                                        const CallLimit& limit);
   absl::StatusOr<LeaveReply> Route(const LeaveRequest& request,
@@ -243,6 +211,7 @@ class ClusterConnection final : public Connection {
   const size_t reader_ = std::random_device()();
   ClusterServers servers_;
   KnownNamespaces namespaces_;
+  BegunJoins joins_;
 };
 
 }  // namespace tensorkv

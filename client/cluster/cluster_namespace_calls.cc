@@ -1,13 +1,16 @@
-// Calls about namespaces, and what a client knows of their kinds.
+// Calls about namespaces, and what a client knows of them.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
@@ -15,6 +18,7 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/share_outcomes.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -48,14 +52,39 @@ bool IsBehindHome(const absl::Status& status) {
   return absl::c_all_of(absl::StrSplit(fields, ','), MayChangeInClusters);
 }
 
-KnownNamespaces::Kind KindOf(const NamespaceStatus& status) {
-  return {.uid = status.uid(), .is_mirrored = status.config().mirrored()};
+KnownNamespace KnownBy(const NamespaceStatus& status) {
+  return {.uid = status.uid(),
+          .is_mirrored = status.config().mirrored(),
+          .mode = FromProto(status.config().mode())};
 }
 
-DescribeNamespaceRequest RequestToDescribe(const std::string& name_space) {
+// Returns a request about whatever namespace has the name, or about that of the
+// uid alone.
+DescribeNamespaceRequest RequestToDescribe(const std::string& name_space,
+                                           uint64_t uid = 0) {
   DescribeNamespaceRequest request;
   request.set_namespace_(name_space);
+  request.set_namespace_uid(uid);
   return request;
+}
+
+// Returns the uid of the namespace that a server has, where it has refused a
+// call for another one; 0 if it does not tell.
+uint64_t PresentUidIn(const absl::Status& refusal) {
+  uint64_t uid = 0;
+  if (ReasonOf(refusal) != Reason::kNamespaceReplaced) return uid;
+  const bool is_told =
+      absl::SimpleHexAtoi(ErrorInfoOf(refusal)->metadata["uid"], &uid);
+  return is_told ? uid : 0;
+}
+
+absl::Status IsOfAnotherKind(const std::string& name_space) {
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "namespace \"", name_space,
+          "\": was deleted and created again, of another kind (mirrored or "
+          "not), while the call was made")),
+      Reason::kNamespaceReplaced, {{"namespace", name_space}});
 }
 
 }  // namespace
@@ -71,35 +100,67 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
   }
   // The home decides who has created the namespace. The others take what it
   // has, also what an earlier call has left undone.
-  namespaces_.ForgetKind(request.namespace_());
+  namespaces_.Forget(request.namespace_());
   const absl::StatusOr<CreateNamespaceReply> home =
       servers_.At(servers.front(), request, limit);
   if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
+  const bool is_new =
+      home.ok() && request.on_existing() != v1::ON_EXISTING_KEEP;
   CreateNamespaceRequest elsewhere = request;
   elsewhere.set_on_existing(v1::ON_EXISTING_KEEP);
-  if (!home.ok() && servers.size() > 1) {
+  if (home.ok()) {
+    elsewhere.set_namespace_uid(home->uid());
+  } else if (servers.size() > 1) {
     ASSIGN_OR_RETURN(
         DescribeNamespaceReply reply,
         servers_.At(servers.front(), RequestToDescribe(request.namespace_()),
                     limit));
     elsewhere.mutable_config()->Swap(reply.mutable_status()->mutable_config());
+    elsewhere.set_namespace_uid(reply.status().uid());
   }
-  const auto others = servers_.AtEach(
-      AfterFirst(servers), [&](const std::string&) { return elsewhere; },
-      limit);
+  Replies<CreateNamespaceReply> others(servers.size() - 1);
+  servers_.AtOnce(others.size(), [&](size_t i) {
+    others[i] = CreateAt(servers[i + 1], elsewhere, is_new, limit);
+  });
   RETURN_IF_ERROR(home.status());
   std::vector<absl::Status> statuses = StatusesOf(others);
   absl::c_replace_if(statuses, IsBehindHome, absl::OkStatus());
   RETURN_IF_ERROR(MostActionableError(statuses));
-  const auto learn = [&](const std::string& server, uint64_t uid) {
-    namespaces_.LearnKind(request.namespace_(), server,
-                          {uid, request.config().mirrored()});
-  };
-  learn(servers.front(), home->uid());
-  for (size_t i = 0; i < others.size(); ++i) {
-    if (others[i].ok()) learn(servers[i + 1], others[i]->uid());
-  }
   return home;
+}
+
+absl::StatusOr<CreateNamespaceReply> ClusterConnection::CreateAt(
+    const std::string& server, const CreateNamespaceRequest& request,
+    bool is_new, const CallLimit& limit) {
+  const auto reply = servers_.At(server, request, limit);
+  const uint64_t present = PresentUidIn(reply.status());
+  if (present == 0) return reply;
+  if (!is_new) {
+    // The home may have lost it.
+    const auto earlier = servers_.At(
+        server, RequestToDescribe(request.namespace_(), present), limit);
+    if (!earlier.ok() || earlier->status().num_keys() > 0) return reply;
+  }
+  RETURN_IF_ERROR(RemoveEarlier(server, request.namespace_(),
+                                request.namespace_uid(), reply.status(),
+                                limit));
+  CreateNamespaceRequest again = request;
+  NameAttempt("+", 1, again);
+  return servers_.At(server, again, limit);
+}
+
+absl::Status ClusterConnection::RemoveEarlier(const std::string& server,
+                                              const std::string& name_space,
+                                              uint64_t uid,
+                                              const absl::Status& outcome,
+                                              const CallLimit& limit) {
+  const uint64_t present = PresentUidIn(outcome);
+  if (present == 0 || present >= uid) return outcome;
+  DeleteNamespaceRequest earlier;
+  earlier.set_namespace_(name_space);
+  earlier.set_namespace_uid(present);
+  const absl::Status status = servers_.At(server, earlier, limit).status();
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<DescribeNamespaceReply> ClusterConnection::Route(
@@ -108,20 +169,14 @@ absl::StatusOr<DescribeNamespaceReply> ClusterConnection::Route(
                    servers_.HomeFirst(request.namespace_(), limit));
   ASSIGN_OR_RETURN(std::vector<DescribeNamespaceReply> replies,
                    AskEach(servers, request, limit));
-  KnownNamespaces::ByServer<uint64_t> uids;
-  // The home's last: what it says counts.
-  for (size_t i = servers.size(); i-- > 0;) {
-    const NamespaceStatus& status = replies[i].status();
-    uids[servers[i]] = status.uid();
-    namespaces_.LearnKind(request.namespace_(), servers[i], KindOf(status));
-  }
-  if (replies.front().status().config().mirrored()) {
-    replies.resize(1);  // The others have the same.
-  }
-  DescribeNamespaceReply total = SumOf(std::move(replies));
-  namespaces_.Learn(request.namespace_(), total.status().uid(),
-                    FromProto(total.status().config().mode()), std::move(uids));
-  return total;
+  const KnownNamespace known = KnownBy(replies.front().status());
+  namespaces_.Learn(request.namespace_(), known);
+  if (known.is_mirrored) replies.resize(1);  // The others have the same.
+  // What a deletion has left at some server is another one.
+  std::erase_if(replies, [&](const DescribeNamespaceReply& reply) {
+    return reply.status().uid() != known.uid;
+  });
+  return SumOf(std::move(replies));
 }
 
 absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
@@ -134,38 +189,48 @@ absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
   return MergePages(std::move(pages), request.page_size());
 }
 
-// --- Kinds ----------------------------------------------------------------
+// --- What is known of them --------------------------------------------------
 
-absl::StatusOr<KnownNamespaces::Kind> ClusterConnection::KindAt(
+absl::StatusOr<KnownNamespace> ClusterConnection::AskAt(
     const std::string& server, const std::string& name_space,
     const CallLimit& limit) {
-  if (const auto known = namespaces_.KindAt(name_space, server)) return *known;
-  ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
-                   servers_.At(server, RequestToDescribe(name_space), limit));
-  const KnownNamespaces::Kind kind = KindOf(reply.status());
-  namespaces_.LearnKind(name_space, server, kind);
-  return kind;
-}
-
-bool ClusterConnection::IsMirrored(const std::string& name_space,
-                                   const std::string& server,
-                                   const CallLimit& limit) {
-  if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
-  const auto kind = KindAt(server, name_space, limit);
+  const absl::StatusOr<DescribeNamespaceReply> reply =
+      servers_.At(server, RequestToDescribe(name_space), limit);
   // A caller who may not know does not ask at every call.
-  if (absl::IsPermissionDenied(kind.status())) {
-    namespaces_.LearnNoKind(name_space);
-  }
-  return kind.ok() && kind->is_mirrored;
+  const bool may_not_know = absl::IsPermissionDenied(reply.status());
+  if (!may_not_know) RETURN_IF_ERROR(reply.status());
+  const KnownNamespace known =
+      may_not_know ? KnownNamespace() : KnownBy(reply->status());
+  namespaces_.Learn(name_space, known);
+  return known;
 }
 
-absl::StatusOr<bool> ClusterConnection::HasChanged(
-    const std::string& server, const std::string& name_space, bool was_mirrored,
+absl::StatusOr<KnownNamespace> ClusterConnection::KnowAt(
+    const std::string& server, const std::string& name_space, uint64_t uid,
     const CallLimit& limit) {
-  namespaces_.ForgetKindAt(name_space, server);
-  const auto kind = KindAt(server, name_space, limit);
-  if (absl::IsNotFound(kind.status())) return kind.status();
-  return kind.ok() && kind->is_mirrored != was_mirrored;
+  const std::optional<KnownNamespace> known = namespaces_.Find(name_space);
+  const bool will_do =
+      known && (uid == 0 || known->uid == 0 || known->uid == uid);
+  if (will_do) return *known;
+  absl::StatusOr<KnownNamespace> told = AskAt(server, name_space, limit);
+  if (absl::IsNotFound(told.status())) return KnownNamespace();
+  return told;
+}
+
+absl::Status ClusterConnection::KnowAnew(const std::string& server,
+                                         const std::string& name_space,
+                                         const CallLimit& limit,
+                                         KnownNamespace& known) {
+  namespaces_.Forget(name_space);
+  const absl::StatusOr<KnownNamespace> told = AskAt(server, name_space, limit);
+  if (absl::IsNotFound(told.status())) return told.status();
+  // The call itself tells what is wrong with the server.
+  if (!told.ok()) return absl::OkStatus();
+  if (told->is_mirrored != known.is_mirrored) {
+    return IsOfAnotherKind(name_space);
+  }
+  known = *told;
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -93,25 +93,14 @@ class ClusterServers {
     options.destinations = destinations;
     return ConnectionTo(server).Call(request, options);
   }
-  // Makes `request_for(server)` at each of the servers, at the same time.
-  template <typename RequestFor>
-  auto AtEach(absl::Span<const std::string> servers, RequestFor request_for,
-              const CallLimit& limit) {
-    using Request = std::decay_t<decltype(request_for(servers.front()))>;
-    std::vector<absl::StatusOr<ReplyTo<Request>>> replies(servers.size());
-    AtOnce(servers.size(), [&](size_t i) {
-      replies[i] = At(servers[i], request_for(servers[i]), limit);
-    });
-    return replies;
-  }
-  // Makes each of the requests at the server of its place, at the same time.
+  // Makes the call at each of the servers, at the same time.
   template <typename Request>
-  std::vector<absl::StatusOr<ReplyTo<Request>>> MakeEach(
-      absl::Span<const std::string> servers,
-      const std::vector<Request>& requests, const CallLimit& limit) {
+  std::vector<absl::StatusOr<ReplyTo<Request>>> AtEach(
+      absl::Span<const std::string> servers, const Request& request,
+      const CallLimit& limit) {
     std::vector<absl::StatusOr<ReplyTo<Request>>> replies(servers.size());
     AtOnce(servers.size(),
-           [&](size_t i) { replies[i] = At(servers[i], requests[i], limit); });
+           [&](size_t i) { replies[i] = At(servers[i], request, limit); });
     return replies;
   }
   // Calls work(0) to work(count - 1) at the same time, as far as there are

@@ -1,6 +1,7 @@
 // Calls about the workers of a namespace.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
+#include "contract/reason.h"
 #include "contract/requests.h"
 #include "google/protobuf/duration.pb.h"
 
@@ -22,6 +24,8 @@ namespace {
 
 // Bounds how often a Barrier goes to where the home has moved.
 constexpr int kMostHomes = 4;
+// Bounds how often a Join asks the home for another epoch.
+constexpr int kMostEpochs = 4;
 
 // Lowers `total` to `other` if that is shorter.
 void SetToShorter(const google::protobuf::Duration& other,
@@ -38,49 +42,48 @@ absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
                                                    const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.namespace_(), limit));
+  JoinRequest next = request;
+  for (int attempt = 0;; ++attempt) {
+    const absl::StatusOr<JoinReply> reply = JoinAll(servers, next, limit);
+    // A server has lost the worker since the home has given it that epoch.
+    if (ReasonOf(reply.status()) != Reason::kLeaseLost ||
+        attempt + 1 == kMostEpochs) {
+      return reply;
+    }
+    next = request;
+    NameAttempt("&", attempt + 1, next);
+  }
+}
+
+absl::StatusOr<JoinReply> ClusterConnection::JoinAll(
+    const std::vector<std::string>& servers, const JoinRequest& request,
+    const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const KnownNamespace known,
+                   KnowAt(servers.front(), request.namespace_(),
+                          request.namespace_uid(), limit));
+  JoinRequest at_home = request;
+  at_home.set_replaces_epoch(joins_.ReplacedBy(request));
   ASSIGN_OR_RETURN(JoinReply total,
-                   JoinAt(servers.front(), /*is_home=*/true, request, limit));
+                   servers_.At(servers.front(), at_home, limit));
+  joins_.Begin(request, total.worker().epoch());
   JoinRequest elsewhere = request;
   elsewhere.set_rank(total.worker().rank());
-  Replies<JoinReply> others(servers.size() - 1);
-  servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
-  });
+  elsewhere.set_epoch(total.worker().epoch());
   ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
-                   AllOf(std::move(others)));
-  KnownNamespaces::ByServer<uint64_t> incarnations = {
+                   AskEach(AfterFirst(servers), elsewhere, limit));
+  std::map<std::string, uint64_t> incarnations = {
       {servers.front(), total.server_incarnation()}};
   for (size_t i = 0; i < joined.size(); ++i) {
     const JoinReply& other = joined[i];
-    total.set_next_step(NextStepOf(namespaces_.ModeOf(request.namespace_()),
-                                   total.next_step(), other.next_step()));
+    total.set_next_step(
+        NextStepOf(known.mode, total.next_step(), other.next_step()));
     incarnations[servers[i + 1]] = other.server_incarnation();
     SetToShorter(other.lease(), *total.mutable_lease());
     total.set_lost_before(total.lost_before() || other.lost_before());
   }
-  total.set_server_incarnation(namespaces_.CompleteJoin(
-      request.namespace_(), request.worker_name(), WorkerOf(total.worker()),
-      std::move(incarnations)));
+  total.set_server_incarnation(
+      joins_.Complete(request, std::move(incarnations)));
   return total;
-}
-
-absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
-                                                    bool is_home,
-                                                    const JoinRequest& request,
-                                                    const CallLimit& limit) {
-  JoinRequest share = request;
-  ASSIGN_OR_RETURN(const uint64_t uid, UidAt(server, request.namespace_(),
-                                             request.namespace_uid(), limit));
-  share.set_namespace_uid(uid);
-  share.set_replaces_epoch(
-      namespaces_
-          .ReplacedAt(server, request.namespace_(), request.worker_name(),
-                      request.replaces_epoch())
-          .value_or(is_home ? request.replaces_epoch() : 0));
-  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, share, limit));
-  namespaces_.SetJoined(request.namespace_(), request.worker_name(), server,
-                        WorkerOf(reply.worker()));
-  return reply;
 }
 
 absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
@@ -104,8 +107,9 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
                    servers_.HomeFirst(request.namespace_(), limit));
   LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  if (!request.lost() &&
-      IsMirrored(request.namespace_(), servers.front(), limit)) {
+  const auto known = KnowAt(servers.front(), request.namespace_(),
+                            request.namespace_uid(), limit);
+  if (!request.lost() && known.ok() && known->is_mirrored) {
     ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
     const std::optional<Step> step = StepAtItsMirror(
         *placement, request, [&](const std::string& server, const auto& ask) {
@@ -113,21 +117,15 @@ absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
         });
     if (step) leave.set_step(*step);
   }
-  ASSIGN_OR_RETURN(const std::vector<LeaveRequest> requests,
-                   RequestsFor(servers, leave, limit));
   std::vector<absl::Status> outcomes =
-      StatusesOf(servers_.MakeEach(servers, requests, limit));
+      StatusesOf(servers_.AtEach(servers, leave, limit));
   for (size_t i = 1; i < outcomes.size(); ++i) {
     // Whoever is no member there has left.
     if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
       outcomes[i] = absl::OkStatus();
     }
   }
-  const absl::Status status = MostActionableError(outcomes);
-  if (status.ok() || absl::IsFailedPrecondition(status)) {
-    namespaces_.Forget(request.namespace_(), WorkerOf(request.worker()));
-  }
-  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(MostActionableError(outcomes));
   return LeaveReply();
 }
 
@@ -137,10 +135,8 @@ absl::StatusOr<BarrierReply> ClusterConnection::Route(
   for (int attempt = 0;; ++attempt) {
     const std::string& home =
         placement->servers[OwnerOf(*placement, request.namespace_(), "")].name;
-    ASSIGN_OR_RETURN(const std::vector<BarrierRequest> shares,
-                     RequestsFor({home}, request, limit));
     const absl::StatusOr<BarrierReply> reply =
-        servers_.At(home, shares.front(), limit);
+        servers_.At(home, request, limit);
     // The home has moved.
     if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
       return reply;

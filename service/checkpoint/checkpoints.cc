@@ -398,7 +398,7 @@ absl::StatusOr<RestoreCheckpointReply> Checkpoints::RestoreCheckpoint(
         *restoration, {.namespaces = {request.namespaces().begin(),
                                       request.namespaces().end()},
                        .as_namespace = request.as_namespace(),
-                       .with_new_uids = true,
+                       .uid = request.uid(),
                        .cancellation = context.cancellation.get()}));
     // A checkpoint that is being saved has all of these as they were before.
     MutexLock save_lock(&save_mutex_);

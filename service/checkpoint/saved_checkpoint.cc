@@ -371,7 +371,7 @@ absl::Status SavedCheckpoint::RestoreTo(
     if (!selection.as_namespace.empty()) {
       snapshot.name = selection.as_namespace;
     }
-    if (selection.with_new_uids) snapshot.uid = 0;
+    snapshot.uid = selection.uid.value_or(snapshot.uid);
     snapshot.num_keys = manifest.keys_size();
     RETURN_IF_ERROR(to.Begin(snapshot));
     const auto allocate = [&to](DType dtype, Shape shape) {

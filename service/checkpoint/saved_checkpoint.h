@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +29,10 @@ struct RestoreSelection {
   std::vector<std::string> namespaces;
   // The name by which the one namespace is restored; empty: its own.
   std::string as_namespace;
-  // True if the restored namespaces get new uids: they are other namespaces
-  // than those that were saved.
-  bool with_new_uids = false;
+  // The uid that each of the restored namespaces gets, which are others than
+  // those that were saved then; 0: one that the store draws for each. Without
+  // it they have their own.
+  std::optional<uint64_t> uid;
   // May be null.
   Cancellation* cancellation = nullptr;
   // Hears how many bytes of tensors have been restored since the last time; may

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/random/random.h"
 #include "service/server/memory_size.h"
 
 namespace tensorkv {
@@ -35,8 +34,6 @@ MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
                                                    : DefaultBudgetBytes(),
           .device_budget_bytes = DeviceBudgetBytes(options, device),
           .max_wait = options.max_wait,
-          .first_epoch =
-              absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),
           .observer = observer,
           .exchange = exchange};
 }

@@ -52,6 +52,8 @@ class Engine {
   bool IsMirrored(absl::string_view name_space) const {
     return store_.IsMirrored(name_space);
   }
+  // Calls MemoryTensorStore::NameDefault.
+  void NameDefault(uint64_t uid) { store_.NameDefault(uid); }
 
   // Takes each lock of the store once: does not return while one is stuck.
   void Probe() const { store_.Summaries(); }

@@ -28,13 +28,16 @@ uint64_t Fingerprint(const SetStateRequest& request);
 uint64_t FingerprintOfMessage(const google::protobuf::Message& message);
 
 // Returns 64 bits of a request without tensors: all its fields count but
-// call_id and namespace_uid.
+// call_id and namespace_uid, which counts where it is what a namespace is to
+// get.
 template <typename Request>
 requires std::is_base_of_v<google::protobuf::Message, Request> uint64_t
 Fingerprint(const Request& request) {
   Request counted = request;
   counted.clear_call_id();
-  SetNamespaceUid(0, counted);
+  if constexpr (!std::is_same_v<Request, CreateNamespaceRequest>) {
+    SetNamespaceUid(0, counted);
+  }
   return FingerprintOfMessage(counted);
 }
 

@@ -26,18 +26,6 @@ absl::Status ExistsAlready(absl::string_view name_space) {
                     Reason::kNamespaceExists, {{"namespace", name_space}});
 }
 
-absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
-                         uint64_t actual) {
-  const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
-  return WithReason(
-      absl::FailedPreconditionError(
-          absl::StrCat("namespace ", Quoted(name_space), ": expected uid ",
-                       absl::Hex(expected, absl::kZeroPad16), ", got ", present,
-                       ": it was deleted and created again, or restored")),
-      Reason::kNamespaceReplaced,
-      {{"namespace", name_space}, {"uid", present}});
-}
-
 // A caller that expects another incarnation hears that it is another, not that
 // this one lacks the namespace.
 template <typename Found>
@@ -81,14 +69,13 @@ absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* device, Alarms* alarms)
     : budgets_(options.budget_bytes, options.device_budget_bytes, *device),
-      next_epoch_(options.first_epoch),
       environment_{
           .device = device,
           .work_under_way = std::make_shared<WorkUnderWay>(),
           .alarms = alarms,
           .pool = options.pool ? options.pool : std::make_shared<TaskPool>(),
           .budgets = &budgets_,
-          .next_epoch = &next_epoch_,
+          .last_epoch = &last_epoch_,
           .fence = &fence_,
           .observer = options.observer,
           .exchange = options.exchange,
@@ -100,10 +87,16 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
       calls_(
           CallWindow::Create({.max_wait = options.max_wait}, alarms,
                              MakeRefCounted<BudgetAccount>(budgets_.host()))) {
-  // A namespace with the default configuration has nothing to fail on.
-  namespaces_.emplace(kDefaultNamespace,
-                      *Namespace::Create(std::string(kDefaultNamespace),
-                                         NamespaceConfig(), environment_));
+  NamespacePtr created = MakeDefault(/*uid=*/0);
+  own_default_uid_ = created->uid();
+  namespaces_.emplace(kDefaultNamespace, std::move(created));
+}
+
+MemoryTensorStore::NamespacePtr MemoryTensorStore::MakeDefault(
+    uint64_t uid) const {
+  // The default configuration has nothing to fail on.
+  return *Namespace::Create(std::string(kDefaultNamespace), NamespaceConfig(),
+                            environment_, uid);
 }
 
 // The pool stops when no update is on a device any more: the next of a key may
@@ -277,48 +270,49 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
   ASSIGN_OR_RETURN(const OnExisting on_existing,
                    DecodeOnExisting(request.on_existing()));
   return OnceBlocking(*calls_, request, context, [&] {
-    return MakeNamespace(request.namespace_(), config, on_existing);
+    return MakeNamespace(request.namespace_(), request.namespace_uid(), config,
+                         on_existing);
   });
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
-    const std::string& name, const NamespaceConfig& config,
+    const std::string& name, uint64_t uid, const NamespaceConfig& config,
     OnExisting on_existing) {
   if (on_existing == OnExisting::kReplace) {
     return absl::InvalidArgumentError(
         "on_existing of a namespace: expected FAIL or KEEP, got REPLACE");
   }
   ASSIGN_OR_RETURN(NamespacePtr created,
-                   Namespace::Create(name, config, environment_));
-  const uint64_t created_uid = created->uid();
-  uint64_t uid = 0;
+                   Namespace::Create(name, config, environment_, uid));
+  NamespacePtr present;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(uid, Insert(name, on_existing, std::move(created)));
+    ASSIGN_OR_RETURN(present, Insert(name, uid, on_existing, created));
   }
-  if (uid == created_uid) Report(StoreEvent::kNamespaceCreated, name, "");
+  if (present == created) Report(StoreEvent::kNamespaceCreated, name, "");
   CreateNamespaceReply reply;
-  reply.set_uid(uid);
+  reply.set_uid(present->uid());
   return reply;
 }
 
-absl::StatusOr<uint64_t> MemoryTensorStore::Insert(const std::string& name,
-                                                   OnExisting on_existing,
-                                                   NamespacePtr created) {
+absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Insert(
+    const std::string& name, uint64_t uid, OnExisting on_existing,
+    const NamespacePtr& created) {
   const auto existing = namespaces_.find(name);
   if (existing != namespaces_.end()) {
     if (on_existing == OnExisting::kFail) return ExistsAlready(name);
+    const uint64_t present = existing->second->uid();
+    if (uid != 0 && uid != present) return WasReplaced(name, uid, present);
     RETURN_IF_ERROR(CheckSameConfig(
         absl::StrCat("namespace ", Quoted(name),
                      " exists already, with another configuration"),
         name, existing->second->config(), created->config(),
         ConfigFields::kAll));
-    return existing->second->uid();
+    return existing->second;
   }
   RETURN_IF_ERROR(CheckNumNamespaces(namespaces_.size() + 1));
-  const uint64_t uid = created->uid();
-  namespaces_.emplace(name, std::move(created));
-  return uid;
+  namespaces_.emplace(name, created);
+  return created;
 }
 
 absl::StatusOr<DescribeNamespaceReply> MemoryTensorStore::DescribeNamespace(

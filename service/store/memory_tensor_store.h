@@ -127,6 +127,10 @@ class MemoryTensorStore final : public TensorStore,
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const;
 
+  // Gives the namespace "default" that uid, which it has at all servers of a
+  // cluster: it becomes another one, unless it has keys or was restored.
+  void NameDefault(uint64_t uid);
+
   // Returns whether there is such a namespace, and every server holds its keys.
   bool IsMirrored(absl::string_view name_space) const;
 
@@ -156,12 +160,15 @@ class MemoryTensorStore final : public TensorStore,
 
   // Creates the namespace; `on_existing` is that of the request.
   absl::StatusOr<CreateNamespaceReply> MakeNamespace(
-      const std::string& name, const NamespaceConfig& config,
+      const std::string& name, uint64_t uid, const NamespaceConfig& config,
       OnExisting on_existing);
-  // Adds `created`, unless an existing namespace will do. Returns the uid of
-  // the one that is there then.
-  absl::StatusOr<uint64_t> Insert(const std::string& name,
-                                  OnExisting on_existing, NamespacePtr created)
+  // Returns a namespace "default"; a `uid` of 0 stands for a new one.
+  NamespacePtr MakeDefault(uint64_t uid) const;
+  // Adds `created`, unless an existing namespace will do; one with another uid
+  // than `uid` will not, unless that is 0. Returns the one that is there then.
+  absl::StatusOr<NamespacePtr> Insert(const std::string& name, uint64_t uid,
+                                      OnExisting on_existing,
+                                      const NamespacePtr& created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the namespace that the request names, and ends what waits there.
   absl::Status Remove(const DeleteNamespaceRequest& request);
@@ -201,6 +208,9 @@ class MemoryTensorStore final : public TensorStore,
   // Returns the namespace with the name of the snapshot, or one made from it.
   absl::StatusOr<NamespacePtr> FindOrRestore(
       const NamespaceSnapshot& name_space);
+  // Makes one from the snapshot, unless the name is taken; "default" is not as
+  // long as it has no keys.
+  absl::Status RestoreIfAbsent(const NamespaceSnapshot& name_space);
 
   // Returns what RecentDeletes::MayBeDeletedSince returns.
   bool MayBeDeletedSince(absl::string_view name_space,
@@ -213,15 +223,17 @@ class MemoryTensorStore final : public TensorStore,
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
 
   const ServerBudgets budgets_;
-  std::atomic<uint64_t> next_epoch_;
+  std::atomic<uint64_t> last_epoch_ = 0;
   KeyFence fence_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // The answers to calls that are about namespaces.
   const std::shared_ptr<CallWindow> calls_;
+  // The uid of the namespace "default" with which the store has begun.
+  uint64_t own_default_uid_ = 0;
 
-  // The rights to take snapshots for the move, by their namespaces' uids.
-  std::map<uint64_t, LongLock::Holder> begun_snapshots_;
+  // The rights to take snapshots for the move, by their namespaces.
+  std::map<NamespacePtr, LongLock::Holder> begun_snapshots_;
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);
   // Also names that were to be deleted here, and are elsewhere.

@@ -23,9 +23,6 @@ struct MemoryTensorStoreOptions {
   // Bounds on the leases of workers.
   absl::Duration min_lease = absl::Milliseconds(100);
   absl::Duration max_lease = absl::Hours(1);
-  // The epoch of the first worker. A server that starts again begins with
-  // another, so that workers of its former life are fenced off.
-  uint64_t first_epoch = 1;
   // Bound on the entries of one call.
   uint32_t max_entries = 100000;
   uint32_t max_namespaces = 1024;

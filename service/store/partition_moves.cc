@@ -94,7 +94,7 @@ absl::Status MemoryTensorStore::BeginSnapshots(
       }
       absl::SleepFor(kLookAgain);
     }
-    begun_snapshots_[each->uid()] = *std::move(begun);
+    begun_snapshots_[each] = *std::move(begun);
   }
   return absl::OkStatus();
 }
@@ -104,7 +104,7 @@ absl::Status MemoryTensorStore::TakeSnapshotOfFenced(SnapshotSink& sink) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     // It was deleted meanwhile.
     if (!found.ok()) continue;
-    auto node = begun_snapshots_.extract((*found)->uid());
+    auto node = begun_snapshots_.extract(*found);
     std::optional<LongLock::Holder> begun;
     if (node.empty()) {
       begun = (*found)->TryBeginSnapshot();
@@ -287,14 +287,32 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr>
 MemoryTensorStore::FindOrRestore(const NamespaceSnapshot& name_space) {
-  absl::StatusOr<NamespacePtr> found = Find(name_space.name);
-  if (found.ok()) return found;
-  const auto restoration = StartRestoration(OnExisting::kFail);
-  RETURN_IF_ERROR(restoration->Begin(name_space));
-  const absl::Status status = restoration->Commit();
-  // Somebody else may create it at the same time.
-  if (!absl::IsAlreadyExists(status)) RETURN_IF_ERROR(status);
+  if (!Find(name_space.name, name_space.uid).ok()) {
+    RETURN_IF_ERROR(RestoreIfAbsent(name_space));
+  }
+  // Where it is another one, CheckIsSame says so.
   return Find(name_space.name);
+}
+
+absl::Status MemoryTensorStore::RestoreIfAbsent(
+    const NamespaceSnapshot& name_space) {
+  const auto restoration = StartRestoration(OnExisting::kFail);
+  absl::Status status = restoration->Begin(name_space);
+  if (status.ok()) status = restoration->Commit();
+  // Somebody else may create it at the same time.
+  return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
+}
+
+void MemoryTensorStore::NameDefault(uint64_t uid) {
+  NamespacePtr name_space = MakeDefault(uid);
+  {
+    MutexLock lock(&mutex_);
+    NamespacePtr& present = namespaces_.find(kDefaultNamespace)->second;
+    const bool is_own = present->uid() == own_default_uid_;
+    if (!is_own || present->Summarize().num_keys > 0) return;
+    std::swap(present, name_space);
+  }
+  name_space->End(WasReplaced(kDefaultNamespace, own_default_uid_, uid));
 }
 
 bool MemoryTensorStore::MayBeDeletedSince(absl::string_view name_space,

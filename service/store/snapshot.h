@@ -120,7 +120,7 @@ class Restoration {
  public:
   virtual ~Restoration() = default;
 
-  // Begins a namespace that was saved, whose keys follow by Add; with a random
+  // Begins a namespace that was saved, whose keys follow by Add; with a new
   // uid, if its own is 0. Its versions go on above all that a namespace of that
   // name may have had since. Errors: InvalidArgument and ResourceExhausted as
   // of CreateNamespace · AlreadyExists (as Commit).

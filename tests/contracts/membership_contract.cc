@@ -27,6 +27,10 @@ std::vector<Caller> JoinMany(const Caller& caller, int num_workers) {
   return workers;
 }
 
+JoinRequest ToldJoin(const std::string& name, const Worker& worker) {
+  return ToldJoinOf("sync", name, worker);
+}
+
 TEST_P(MembershipContractTest, JoinGivesRankEpochAndTheGroupsSize) {
   const Caller sync = NewSyncNamespace(2);
 
@@ -93,6 +97,77 @@ TEST_P(MembershipContractTest, OldEpochIsFencedOff) {
   EXPECT_OK(after.Push("w", Full({2}, 1), 1));
   EXPECT_THAT(after.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
   EXPECT_GE(sync.Describe()->contributions_fenced(), 2u);
+}
+
+TEST_P(MembershipContractTest, WorkerHasTheEpochThatItBrings) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK_AND_ASSIGN(
+      const JoinReply joined,
+      connection().Call(ToldJoin("a", {.rank = 1, .epoch = 7})));
+
+  EXPECT_EQ(joined.worker().rank(), 1u);
+  EXPECT_EQ(joined.worker().epoch(), 7u);
+  EXPECT_OK(sync.As(WorkerOf(joined.worker())).KeepAlive());
+  EXPECT_GT(sync.Join("b")->worker().epoch, 7u);
+}
+
+TEST_P(MembershipContractTest, LaterEpochTakesThePlaceOfTheWorkersFormerOne) {
+  const Caller sync = NewSyncNamespace(2);
+  const Caller before = sync.Join("a").value();
+  const Worker later = {.rank = 0, .epoch = before.worker().epoch + 1};
+
+  EXPECT_OK(connection().Call(ToldJoin("a", later)));
+  EXPECT_OK(connection().Call(ToldJoin("a", later))) << "again";
+
+  EXPECT_THAT(before.KeepAlive(), HasReason(Reason::kLeaseLost));
+  EXPECT_OK(sync.As(later).KeepAlive());
+  EXPECT_THAT(connection().Call(ToldJoin("a", before.worker())),
+              HasReason(Reason::kLeaseLost));
+  EXPECT_OK(sync.As(later).KeepAlive());
+}
+
+TEST_P(MembershipContractTest, EpochThatIsOverDoesNotComeBack) {
+  const Caller sync = NewSyncNamespace(2);
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(a.Leave());
+
+  EXPECT_THAT(connection().Call(ToldJoin("a", a.worker())),
+              HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(connection().Call(ToldJoin("b", a.worker())),
+              HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(
+      connection().Call(ToldJoin("a", {.rank = 1, .epoch = a.worker().epoch})),
+      HasReason(Reason::kLeaseLost));
+  EXPECT_OK(connection().Call(
+      ToldJoin("b", {.rank = 0, .epoch = a.worker().epoch + 1})));
+}
+
+TEST_P(MembershipContractTest, RankOfALiveWorkerIsItsOwn) {
+  const Caller sync = NewSyncNamespace(2);
+  const Caller a = sync.Join("a").value();
+  const uint64_t later = a.worker().epoch + 1;
+
+  EXPECT_THAT(connection().Call(ToldJoin("b", {.rank = 0, .epoch = later})),
+              HasReason(Reason::kWorkerNameTaken));
+  EXPECT_THAT(connection().Call(ToldJoin("a", {.rank = 1, .epoch = later})),
+              HasReason(Reason::kWorkerNameTaken));
+  EXPECT_OK(a.KeepAlive());
+}
+
+TEST_P(MembershipContractTest, EpochsAreBoundedAndComeWithARank) {
+  const Caller sync = NewSyncNamespace(2);
+  JoinRequest without_rank = ToldJoin("a", {.epoch = 7});
+  without_rank.clear_rank();
+
+  EXPECT_THAT(connection().Call(without_rank),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("rank")));
+  EXPECT_THAT(
+      connection().Call(ToldJoin("a", {.rank = 0, .epoch = uint64_t{1} << 63})),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("epoch")));
+
+  ASSERT_OK(connection().Call(
+      ToldJoin("a", {.rank = 0, .epoch = (uint64_t{1} << 63) - 1})));
+  EXPECT_OK(sync.As({.rank = 0, .epoch = (uint64_t{1} << 63) - 1}).Leave());
 }
 
 TEST_P(MembershipContractTest, WorkersOfADeletedNamespaceAreFencedOff) {

@@ -224,6 +224,28 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   EXPECT_THAT(n.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+TEST_P(NamespaceContractTest, NamespaceHasTheUidThatItIsGiven) {
+  const auto create = [&](uint64_t uid, OnExisting on_existing) {
+    return connection().Call(CreateOf("n", {}, on_existing, uid));
+  };
+
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceReply reply,
+                       create(7, OnExisting::kFail));
+
+  EXPECT_EQ(reply.uid(), 7u);
+  EXPECT_EQ(store_.In("n").Describe()->uid(), 7u);
+  EXPECT_EQ(create(7, OnExisting::kKeep)->uid(), 7u);
+  EXPECT_EQ(create(0, OnExisting::kKeep)->uid(), 7u);
+  EXPECT_EQ(ReasonOf(create(7, OnExisting::kFail).status()),
+            Reason::kNamespaceExists);
+  for (const uint64_t another : {6, 8}) {
+    const absl::Status status = create(another, OnExisting::kKeep).status();
+    EXPECT_EQ(ReasonOf(status), Reason::kNamespaceReplaced);
+    EXPECT_EQ(ErrorInfoOf(status)->metadata["uid"], "0000000000000007");
+  }
+  EXPECT_EQ(store_.In("n").Describe()->uid(), 7u);
+}
+
 TEST_P(NamespaceContractTest, ChoicesThatAreUnknownAreRefused) {
   CreateNamespaceRequest request = CreateOf("n");
   request.set_on_existing(static_cast<v1::OnExisting>(-1));

@@ -148,8 +148,6 @@ class Server {
   // Its last checkpoint, and of which generations the namespaces were.
   std::optional<std::vector<SavedSpace>> saved;
   std::map<std::string, uint64_t> saved_generations;
-  // Of its namespaces, by their places in the plan.
-  std::map<uint32_t, uint64_t> uids;
 
  private:
   struct Moving {

@@ -148,6 +148,8 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
     if (random.OneIn(2)) weights[i] = random.Between(1, 4);
   }
   Of(weights, Verb::kRestore) = 0;
+  // Members join and leave while other things happen.
+  Of(weights, Verb::kRejoin) += random.Between(1, 4);
   // It changes what is fixed in clusters.
   Of(weights, Verb::kUpdateNamespace) = 0;
   if (plan.is_mirrored) {

@@ -133,6 +133,9 @@ struct Answered {
   uint64_t moment = 0;
 };
 
+// The namespace of a cluster in which members join and leave, and no keys are.
+inline constexpr absl::string_view kMembers = "members";
+
 // One namespace as its callers know it.
 struct Space {
   explicit Space(const SpacePlan& plan) : plan(plan) {

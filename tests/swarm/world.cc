@@ -135,8 +135,10 @@ void World::TakeEvent(const Action& action) {
     case Verb::kKeepAlive:
       return KeepAlive(action);
     case Verb::kRejoin:
+      if (is_cluster()) return JoinEverywhere(action);
       return Join(action, /*replaces=*/true);
     case Verb::kLeave:
+      if (is_cluster()) return LeaveEverywhere(action);
       return Leave(action);
     case Verb::kDie:
       return Die(action);
@@ -178,6 +180,7 @@ void World::Resume(const Action& action) {
   if (action.verb == Verb::kResume) {
     const size_t num_ready = scheduler_->num_ready();
     if (num_ready > 0) scheduler_->Resume(action.number % num_ready);
+    if (is_cluster()) CheckIds();
     if (is_cluster() && !plan_.is_mirrored && action.how % 4 == 0) {
       CheckServing();
     }
@@ -199,6 +202,7 @@ void World::Settle() {
   }
   CheckAgain();
   CheckBudgets(/*is_empty=*/false);
+  if (is_cluster()) CheckIds();
   if (is_cluster() && !plan_.is_mirrored) CheckServing();
 }
 
@@ -287,9 +291,11 @@ void World::RemoveAll() {
     }
   }
   OnAllServers([this](Server& server) {
-    for (const SpacePlan& each : plan_.spaces) {
+    std::vector<std::string> names = {std::string(kMembers)};
+    for (const SpacePlan& each : plan_.spaces) names.push_back(each.name);
+    for (const std::string& name : names) {
       server.store()
-          .DeleteNamespace(testing::RemoveOf(each.name))
+          .DeleteNamespace(testing::RemoveOf(name))
           .IgnoreError();  // as above
     }
   });

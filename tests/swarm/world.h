@@ -3,11 +3,14 @@
 #ifndef TENSORKV_TESTS_SWARM_WORLD_H_
 #define TENSORKV_TESTS_SWARM_WORLD_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -156,6 +159,22 @@ class World final : public WorldState {
   void Heal();
   void CheckServing();
 
+  // --- What is the same at all servers (world_ids.cc) ------------------------
+  // The live servers, the namespace's home first.
+  std::vector<Server*> HomeFirst(const std::string& name);
+  // Creates a namespace at one server as clients of a cluster do.
+  static absl::StatusOr<CreateNamespaceReply> CreateThere(
+      Server& server, const CreateNamespaceRequest& request);
+  // One of the members of a namespace of its own joins, or leaves.
+  void JoinEverywhere(const Action& action);
+  void LeaveEverywhere(const Action& action);
+  // Joins as that member, and returns as whom; nobody where a server refuses.
+  absl::StatusOr<Worker> JoinMember(uint32_t actor, bool is_slow);
+  void CheckIds();
+  void CheckMembers(Server& server, const NamespaceStatus& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckJoins();
+
   // --- Mirrored namespaces (world_mirrors.cc) --------------------------------
   void ConnectMirrors();
   std::vector<Action> PartsOfMirrored(Action part)
@@ -167,6 +186,17 @@ class World final : public WorldState {
   bool HasAgreed(uint32_t at);
   std::vector<uint32_t> Ranks(uint32_t at, bool all);
   void AwaitEnd();
+
+  // By member: the epoch of its last Join that the home has answered, and as
+  // whom it has joined everywhere; epoch 0: it has not.
+  std::array<uint64_t, kNumActors> begun_ ABSL_GUARDED_BY(mutex_) = {};
+  std::array<Worker, kNumActors> joined_ ABSL_GUARDED_BY(mutex_) = {};
+  // By epoch: whose it is, at every server.
+  std::map<uint64_t, std::pair<std::string, uint32_t>> epochs_
+      ABSL_GUARDED_BY(mutex_);
+  // By server and rank: the highest epoch that was there.
+  std::map<std::pair<const Server*, uint32_t>, uint64_t> highest_epochs_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv::swarm

@@ -51,7 +51,6 @@ void World::AddServer() {
   MemoryTensorStoreOptions options;
   options.budget_bytes = plan_.budget_bytes;
   options.max_wait = kMostWait;
-  options.first_epoch = 1 + 1000 * servers_.size();
   if (is_stepped()) {
     options.pool = std::make_shared<ScheduledTasks>(scheduler_);
   }
@@ -403,6 +402,8 @@ void World::Heal() {
     }
     if (finding_) return;
   }
+  CheckIds();
+  CheckJoins();
   if (plan_.is_mirrored) return Agree();
   CheckServing();
 }

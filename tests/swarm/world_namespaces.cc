@@ -171,49 +171,67 @@ void World::ChangeNamespaces(const Action& action) {
     if (!creates && num_moving_ > 0) return;
     if (!creates && is_cluster() && NumLost(admin_.Placement()) > 0) return;
     call = NewCall(action, /*changes=*/false);
+    ++num_naming_;
     const SpacePlan& plan = spaces_[at].plan;
     request = testing::CreateOf(plan.name, plan.config, OnExisting::kKeep);
   }
   Ask(
       call,
       [this, at, request, creates] {
-        return creates ? CreateAt(at, request)
-                       : DeleteAt(at, request.namespace_());
+        const absl::Status status = creates
+                                        ? CreateAt(at, request)
+                                        : DeleteAt(at, request.namespace_());
+        MutexLock lock(&mutex_);
+        --num_naming_;
+        return status;
       },
       nullptr);
 }
 
+// By the uid that it has at home: what is created meanwhile stays.
 absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
+  const std::vector<Server*> servers = HomeFirst(name);
+  DeleteNamespaceRequest request = testing::RemoveOf(name);
   absl::Status status;
-  for (const auto& server : servers_) {
-    if (server->is_dead) continue;
-    status.Update(server->store().DeleteNamespace(testing::RemoveOf(name)));
+  for (Server* const server : servers) {
+    if (request.namespace_uid() == 0) {
+      const auto home =
+          server->store().DescribeNamespace(testing::DescribeOf(name));
+      if (!home.ok()) return home.status();
+      request.set_namespace_uid(home->status().uid());
+      status = server->store().DeleteNamespace(request);
+    } else {
+      server->store().DeleteNamespace(request).IgnoreError();  // not there
+    }
   }
   MutexLock lock(&mutex_);
-  spaces_[at].exists = false;
-  spaces_[at].uid = 0;
-  StartAnew(spaces_[at]);
-  for (const auto& server : servers_) server->uids.erase(at);
+  Space& space = spaces_[at];
+  if (space.uid != request.namespace_uid()) return status;
+  space.exists = false;
+  space.uid = 0;
+  StartAnew(space);
   return status;
 }
 
 // At all servers: one that has come since has none yet.
 absl::Status World::CreateAt(uint32_t at,
                              const CreateNamespaceRequest& request) {
-  for (const auto& server : servers_) {
-    if (server->is_dead) continue;
-    const auto reply = server->store().CreateNamespace(request);
+  CreateNamespaceRequest next = request;
+  for (Server* const server : HomeFirst(request.namespace_())) {
+    const auto reply = CreateThere(*server, next);
     MutexLock lock(&mutex_);
     Space& space = spaces_[at];
     // It was updated, so that it is there with another configuration.
     const bool differs = ReasonOf(reply.status()) == Reason::kExistsDifferently;
     if (space.plan.is_updated && space.exists && differs) continue;
+    // Another client has created a later one meanwhile.
+    if (ReasonOf(reply.status()) == Reason::kNamespaceReplaced) {
+      return reply.status();
+    }
     space.exists = reply.ok();
     if (!reply.ok()) return reply.status();
-    uint64_t& uid = server->uids[at];
-    const bool is_new = space.uid == 0 || (uid > 0 && uid != reply->uid());
-    uid = reply->uid();
-    if (!is_new) continue;
+    next.set_namespace_uid(reply->uid());
+    if (space.uid == reply->uid()) continue;
     StartAnew(space);
     space.uid = reply->uid();
   }

@@ -168,8 +168,6 @@ void World::EndRestore(const std::vector<SavedSpace>& saved) {
       space.is_restored = true;
       if (is_same) space.ceilings = ceilings;
       space.uid = each.name_space.uid;
-      servers_[0]->uids[static_cast<uint32_t>(&space - spaces_.data())] =
-          space.uid;
       space.exists = true;
       for (const WorkerSnapshot& worker : each.name_space.workers) {
         const uint32_t rank = worker.worker.rank;

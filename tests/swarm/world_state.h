@@ -175,6 +175,8 @@ class WorldState {
   int num_moving_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_restoring_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_snapshots_ ABSL_GUARDED_BY(mutex_) = 0;
+  // How many calls that create or delete a namespace are under way.
+  int num_naming_ ABSL_GUARDED_BY(mutex_) = 0;
   // How often servers have begun or ended to move, restore or learn something.
   uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The last messages of moves, each with its receiver.

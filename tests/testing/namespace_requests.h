@@ -12,11 +12,13 @@
 
 namespace tensorkv::testing {
 
+// The uid 0 stands for one that the store draws.
 inline CreateNamespaceRequest CreateOf(
     const std::string& name, const NamespaceConfig& config = {},
-    OnExisting on_existing = OnExisting::kFail) {
+    OnExisting on_existing = OnExisting::kFail, uint64_t uid = 0) {
   CreateNamespaceRequest request;
   request.set_namespace_(name);
+  request.set_namespace_uid(uid);
   ToProto(config, request.mutable_config());
   request.set_on_existing(EncodeOnExisting(on_existing));
   return request;

@@ -25,6 +25,17 @@ inline JoinRequest JoinOf(const std::string& name_space,
   return request;
 }
 
+// Returns a Join as the home of a namespace has decided it, for the other
+// servers of a cluster.
+inline JoinRequest ToldJoinOf(const std::string& name_space,
+                              const std::string& worker_name,
+                              const Worker& worker) {
+  JoinRequest request =
+      JoinOf(name_space, worker_name, absl::Minutes(5), worker.rank);
+  request.set_epoch(worker.epoch);
+  return request;
+}
+
 // Returns a KeepAliveRequest, LeaveRequest or BarrierRequest of a member.
 template <typename Request>
 Request RequestOfMember(const std::string& name_space, const Worker& worker) {

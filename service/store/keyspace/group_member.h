@@ -44,6 +44,17 @@ struct GroupMember {
   Step last_step = UINT64_MAX;
 };
 
+// What is told of a worker; membership.proto explains the fields at
+// WorkerStatus.
+struct MemberStatus {
+  std::string name;
+  Worker worker;
+  bool live = false;
+  Step step = 0;
+  absl::Duration lease_remaining;
+  bool left = false;
+};
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_GROUP_MEMBER_H_

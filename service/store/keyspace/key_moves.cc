@@ -108,6 +108,9 @@ void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
 }
 
 absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
+  if (snapshot.uid != uid()) {
+    return WasReplaced(state_->name, snapshot.uid, uid());
+  }
   const NamespaceConfig present = config();
   // What UpdateNamespace changes is here as this server has been told last: it
   // may have reached the other one, or a checkpoint, earlier, later or never.

@@ -4,6 +4,7 @@
 #include "service/store/keyspace/membership.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "contract/duration.h"
 #include "contract/reason.h"
@@ -301,12 +304,47 @@ Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
   return step;
 }
 
+// Returns an epoch that is above all that the server has given, above those of
+// the group's members, which other servers may have given, and, as far as
+// clocks go, above all that any server has given before.
+uint64_t NewEpoch(const NamespaceState& state) {
+  const auto now = static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
+  std::atomic<uint64_t>& last = *state.environment.last_epoch;
+  uint64_t before = last;
+  uint64_t given = 0;
+  do {
+    given = std::max(now, before + 1);
+  } while (!last.compare_exchange_weak(before, given));
+  return std::max(given, state.workers->max_epoch() + 1);
+}
+
+// Checks the epoch that a Join brings from the namespace's home.
+absl::Status CheckEpochOf(const JoinRequest& request) {
+  if (request.epoch() == 0) return absl::OkStatus();
+  if (!request.has_rank()) {
+    return absl::InvalidArgumentError("epoch: expected a rank beside it");
+  }
+  if (request.epoch() < kEpochsEnd) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "epoch: expected one below ", kEpochsEnd, ", got ", request.epoch()));
+}
+
 absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
-                                    const JoinRequest& request,
+                                    const JoinRequest& from_caller,
                                     absl::Duration lease) {
   RETURN_IF_ERROR(state.end_of_waits);
+  JoinRequest request = from_caller;
   std::optional<uint32_t> wanted_rank;
   if (request.has_rank()) wanted_rank = request.rank();
+  if (request.epoch() == 0) {
+    request.set_epoch(NewEpoch(state));
+  } else {
+    ASSIGN_OR_RETURN(const uint64_t before,
+                     state.workers->EpochBefore(
+                         request.worker_name(),
+                         {.rank = request.rank(), .epoch = request.epoch()}));
+    request.set_replaces_epoch(before);
+  }
   const absl::StatusOr<uint32_t> rank = state.workers->RankFor(
       request.worker_name(), request.replaces_epoch(), wanted_rank);
   bool was_lost = false;
@@ -318,8 +356,7 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
   }
   ASSIGN_OR_RETURN(
       const Worker worker,
-      state.workers->Join(request.worker_name(), lease,
-                          state.environment.next_epoch->fetch_add(1),
+      state.workers->Join(request.worker_name(), lease, request.epoch(),
                           request.replaces_epoch(), state.mode->StepOfJoiner(),
                           state.Now(), wanted_rank));
   WatchLeases(state);
@@ -343,7 +380,9 @@ absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
   // An elastic group then awaits none of those who have not come.
   if (state.workers->is_formed() && !was_formed) OnWorkersGone(transaction, {});
   // The calls of the epoch that was replaced end.
-  if (request.replaces_epoch() != 0) WakeAll(transaction);
+  if (request.replaces_epoch() != 0 || request.epoch() != 0) {
+    WakeAll(transaction);
+  }
   return reply;
 }
 
@@ -368,6 +407,7 @@ absl::Status RemoveWorker(NamespaceState& state, const LeaveRequest& request) {
 absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request,
                                           const CallContext&) {
   RETURN_IF_ERROR(CheckWorkerName(request.worker_name()));
+  RETURN_IF_ERROR(CheckEpochOf(request));
   ASSIGN_OR_RETURN(const absl::Duration lease,
                    DecodeDuration("lease", request.lease()));
   ASSIGN_OR_RETURN(JoinReply reply, AddWorkerAndWake(*state_, request, lease));

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/duration.h"
 #include "contract/proto_codec.h"
+#include "contract/reason.h"
 #include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rule_changes.h"
@@ -74,6 +76,18 @@ absl::Status CheckMirrored(const NamespaceConfig& config,
 }
 
 }  // namespace
+
+absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
+                         uint64_t actual) {
+  const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
+  return WithReason(
+      absl::FailedPreconditionError(
+          absl::StrCat("namespace ", Quoted(name_space), ": expected uid ",
+                       absl::Hex(expected, absl::kZeroPad16), ", got ", present,
+                       ": it was deleted and created again, or restored")),
+      Reason::kNamespaceReplaced,
+      {{"namespace", name_space}, {"uid", present}});
+}
 
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
     const std::string& name, NamespaceConfig config,

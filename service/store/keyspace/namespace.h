@@ -44,8 +44,8 @@ struct NamespaceEnvironment {
   // Runs what takes long, by namespace.
   std::shared_ptr<TaskRunner> pool;
   const ServerBudgets* budgets = nullptr;
-  // Gives every worker of the server an epoch of its own; never 0.
-  std::atomic<uint64_t>* next_epoch = nullptr;
+  // The last epoch that the server has given, by its clock.
+  std::atomic<uint64_t>* last_epoch = nullptr;
   // Says which keys take calls.
   KeyFence* fence = nullptr;
   // Hears what happens; may be null.
@@ -58,6 +58,11 @@ struct NamespaceEnvironment {
   uint32_t max_entries = 0;
 };
 
+// Returns the error of a call for another namespace of that name than the one
+// that is there: FailedPrecondition (NAMESPACE_REPLACED).
+absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
+                         uint64_t actual);
+
 // Thread-safe. Verbs as in TensorStore, for requests whose name_space is this
 // one, but for call_id: once_calls.h makes a call once, with calls().
 //
@@ -65,7 +70,7 @@ struct NamespaceEnvironment {
 // NamespaceState by a Transaction.
 class Namespace {
  public:
-  // Creates a namespace without keys; a `uid` of 0 stands for a random one.
+  // Creates a namespace without keys; a `uid` of 0 stands for a new one.
   // Errors: those of CreateNamespace.
   static absl::StatusOr<std::shared_ptr<Namespace>> Create(
       const std::string& name, NamespaceConfig config,
@@ -125,7 +130,7 @@ class Namespace {
   // checkpoint has.
   void PassOverVersions();
   bool HasKeys() const;
-  // Checks that `snapshot` is of a namespace with this one's configuration, but
+  // Checks that `snapshot` is of this namespace, with its configuration, but
   // for the budget. Errors: FailedPrecondition (EXISTS_DIFFERENTLY) ·
   // InvalidArgument: its group cannot have such workers.
   absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;

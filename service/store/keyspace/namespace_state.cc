@@ -1,10 +1,11 @@
 #include "service/store/keyspace/namespace_state.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
@@ -27,10 +28,9 @@ CallWindowOptions WindowOptions(uint64_t budget_bytes,
           .max_wait = environment.max_wait};
 }
 
-uint64_t RandomUid() {
-  std::random_device random;
-  const uint64_t high = random();
-  return std::max<uint64_t>(high << 32 | random(), 1);
+// A namespace that is created later has a higher one, as far as clocks go.
+uint64_t NewUid() {
+  return static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
 }
 
 // Returns whether the call has been made, or is being made, as far as one knows
@@ -50,7 +50,7 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
                                const NamespaceEnvironment& its_environment,
                                uint64_t its_uid)
     : name(std::move(its_name)),
-      uid(its_uid == 0 ? RandomUid() : its_uid),
+      uid(its_uid == 0 ? NewUid() : its_uid),
       config(std::move(its_config)),
       is_guarded(config.gradient_guard.is_on()),
       workers(std::move(its_workers)),

@@ -149,7 +149,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status CheckAndRenew(const std::optional<Worker>& worker);
 
   const std::string name;
-  // Random, never 0: tells this namespace from others of its name.
+  // Never 0: tells this namespace from others of its name, and which of them
+  // was created later. The same at all servers of a cluster.
   const uint64_t uid;
   // With every default filled in. UpdateNamespace changes some of its fields,
   // those of CheckUpdateMask: the mutex guards these. The others never change.

@@ -176,6 +176,34 @@ absl::StatusOr<uint32_t> WorkerGroup::RankFor(
                     Reason::kGroupFull);
 }
 
+absl::StatusOr<uint64_t> WorkerGroup::EpochBefore(absl::string_view name,
+                                                  const Worker& joined) const {
+  uint64_t before = 0;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    const Member& member = members_[rank];
+    const bool has_name = member.name == name;
+    if (member.epoch == 0 || (rank != joined.rank && !has_name)) continue;
+    const bool is_its =
+        rank == joined.rank && has_name && member.state == State::kLive;
+    if (is_its && member.epoch <= joined.epoch) {
+      before = member.epoch;
+    } else if (member.epoch >= joined.epoch) {
+      return Refused(joined, Reason::kLeaseLost,
+                     absl::StrCat("expected an epoch above ", member.epoch,
+                                  ", got ", joined.epoch));
+    }
+  }
+  return before;
+}
+
+uint64_t WorkerGroup::max_epoch() const {
+  uint64_t highest = 0;
+  for (const Member& member : members_) {
+    highest = std::max(highest, member.epoch);
+  }
+  return highest;
+}
+
 absl::Status WorkerGroup::Check(const Worker& worker,
                                 absl::Duration now) const {
   RETURN_IF_ERROR(CheckIsNamed(worker));
@@ -206,9 +234,12 @@ absl::Status WorkerGroup::CheckJoined(const Worker& worker,
   }
   const Member& member = members_[worker.rank];
   if (member.epoch != worker.epoch) {
-    return Refused(worker, Reason::kLeaseLost,
-                   absl::StrCat("expected epoch ", member.epoch, ", got ",
-                                worker.epoch, ": a later worker has its rank"));
+    return Refused(
+        worker, Reason::kLeaseLost,
+        absl::StrCat("expected epoch ", member.epoch, ", got ", worker.epoch,
+                     member.epoch > worker.epoch
+                         ? ": a later worker has its rank"
+                         : ": join again"));
   }
   if (member.state == State::kLive) return absl::OkStatus();
   if (member.state == State::kLeft) {

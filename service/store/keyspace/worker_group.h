@@ -21,17 +21,6 @@
 
 namespace tensorkv {
 
-// What is told of a worker; membership.proto explains the fields at
-// WorkerStatus.
-struct MemberStatus {
-  std::string name;
-  Worker worker;
-  bool live = false;
-  Step step = 0;
-  absl::Duration lease_remaining;
-  bool left = false;
-};
-
 // Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
 // the caller passes the time, which is monotonic, and asks for what has
 // expired.
@@ -56,10 +45,16 @@ class WorkerGroup {
       absl::string_view name, uint64_t replaces_epoch,
       std::optional<uint32_t> wanted = std::nullopt) const;
 
+  // Returns which epoch the worker of that name replaces if it joins as the
+  // namespace's home has decided; 0: none. Errors: FailedPrecondition
+  // (LEASE_LOST): that rank or name has had the epoch, or a later one.
+  absl::StatusOr<uint64_t> EpochBefore(absl::string_view name,
+                                       const Worker& joined) const;
+  // Returns the highest epoch of all members, or 0.
+  uint64_t max_epoch() const;
   // Returns for how many ranks there is memory; ReserveRank and Join add it.
   uint32_t num_ranks() const { return static_cast<uint32_t>(members_.size()); }
   void ReserveRank(uint32_t rank) { At(rank); }
-
   // Returns whether the worker of that name had the rank and was lost, or is
   // awaited after a restore.
   bool WasLost(uint32_t rank, absl::string_view name) const;
@@ -75,7 +70,7 @@ class WorkerGroup {
   // A live worker of that name and of the epoch `replaces_epoch` is the caller
   // itself: it goes on with the new epoch. Any other worker gets the rank that
   // is `wanted`, if one is.
-  // REQUIRES: nobody has had `epoch`, which is not 0.
+  // REQUIRES: nobody has had `epoch`, which is not 0, but the caller itself.
   // Errors: InvalidArgument (lease out of bounds, no such rank) · AlreadyExists
   // (another live worker has the name, or the rank) · ResourceExhausted (no
   // rank is free) · FailedPrecondition (the workers of this group do not join).
@@ -106,7 +101,6 @@ class WorkerGroup {
   std::vector<uint32_t> SetOnWorkerLoss(const WorkerGroupOptions& options);
   // Returns when the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
-
   // Returns whether the worker of that rank contributes here.
   bool IsLocal(uint32_t rank) const {
     return !options_.is_local || options_.is_local(rank);
@@ -116,8 +110,7 @@ class WorkerGroup {
   // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
   // Returns whether the worker of `rank` has left after that of `member`
-  // joined, in a group of a fixed size that fails then: waiting for it is in
-  // vain.
+  // joined, in a group of a fixed size that fails then.
   bool HasLeftSince(uint32_t rank, uint32_t member) const;
   // Returns those of `ranks` that have left since `member` joined.
   std::vector<uint32_t> LeftSince(absl::Span<const uint32_t> ranks,
@@ -138,7 +131,6 @@ class WorkerGroup {
   // Returns whether a restore has lost the last step of the rank, which has not
   // gone on to a later one since.
   bool RepeatsStep(uint32_t rank) const;
-
   // Records that the worker has contributed to `step`; 0: to none yet.
   void Reach(const Worker& worker, Step step);
   // Records that a round of `step` has closed.
@@ -146,7 +138,6 @@ class WorkerGroup {
   // Lowers max_step when workers have gone: to the highest step that has closed
   // or a needed worker has reached, or to `open`, whose round is open.
   void LowerMaxStep(Step open);
-
   // Returns the last step that a worker of that rank has contributed to.
   Step step_of(uint32_t rank) const;
   // Returns the first step that the worker of that rank takes part in.
@@ -158,7 +149,6 @@ class WorkerGroup {
   Step slowest_step() const;
   // Returns which needed workers, who have not left, have not reached `step`.
   std::vector<uint32_t> NeededBelow(Step step) const;
-
   // Returns `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
   std::string Describe(absl::Span<const uint32_t> ranks,
                        absl::Duration now) const;
@@ -173,7 +163,6 @@ class WorkerGroup {
   // "b": rank 5 ("b") has left`.
   absl::Status LeftError(absl::string_view subject,
                          absl::Span<const uint32_t> ranks) const;
-
   // Returns what every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;
   Step max_closed() const { return max_closed_; }
@@ -192,7 +181,6 @@ class WorkerGroup {
   void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
   // Has contributions to `step` and later steps made again: they are lost.
   void RepeatFrom(Step step);
-
   // Returns those who have joined and whose rank nobody else has taken since.
   std::vector<MemberStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;

@@ -272,6 +272,29 @@ TEST_F(ReplacedNamespacesTest, NamespaceThatHasGoneIsNotFound) {
   }
 }
 
+// Nothing that it knows of a former life comes into a later one.
+TEST_F(ReplacedNamespacesTest, ClientGoesThroughAHundredLives) {
+  constexpr int kLives = 100;
+  for (int life = 0; life < kLives && !HasFailure(); ++life) {
+    SCOPED_TRACE(life);
+    Replace(life % 2 == 0 ? Kind::kPlain : Kind::kMirrored);
+    const Shape shape = {5 + life % 3};
+    const std::string names[] = {cluster_.KeyOf(0, "n"),
+                                 cluster_.KeyOf(1, "n")};
+    for (const std::string& name : names) {
+      InitBy(life % 4 < 2 ? Ours() : Theirs(), name, shape, life);
+      PushByOurs(name);
+    }
+    for (const std::string& name : names) {
+      EXPECT_THAT(
+          Ours().Pull(name),
+          IsOkAndHolds(HasTensor(IsFilledWith(model_->keys.at(name).value))));
+    }
+    ExpectAsModelledBy(Ours());
+    ExpectWholeOnServers();
+  }
+}
+
 // A uid says which namespace is meant: no other one is taken for it.
 TEST_F(ReplacedNamespacesTest, CallForTheFormerNamespaceIsRefused) {
   Replace(Kind::kPlain);

@@ -80,9 +80,11 @@ TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
 
 TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
   const CreateNamespaceRequest create =
-      testing::CreateOf("g", {.mode = Mode::kSync,
-                              .num_workers = 1,
-                              .rule = *ParseRuleSpec("accumulate")});
+      testing::CreateOf("g",
+                        {.mode = Mode::kSync,
+                         .num_workers = 1,
+                         .rule = *ParseRuleSpec("accumulate")},
+                        OnExisting::kFail, /*uid=*/7);
   const auto push = [](SavedStore& store, Step step) {
     PushRequest request = PushOf("g", "k", Filled(DType::kF32, 1));
     request.worker = Worker{.rank = 0};
@@ -125,7 +127,8 @@ class TakeoverOfGroupTest : public CheckpointDirectoryTest {
     return workers;
   }
   static void Create(SavedStore& store) {
-    CreateNamespace(store, "g", {.mode = Mode::kSync, .num_workers = 2});
+    CreateNamespace(store, "g", {.mode = Mode::kSync, .num_workers = 2},
+                    /*uid=*/7);
   }
   static JoinReply Join(SavedStore& store, uint32_t rank) {
     return store.store()

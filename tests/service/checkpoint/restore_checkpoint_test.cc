@@ -106,6 +106,14 @@ TEST_F(RestoreCheckpointTest, NamespaceComesBackBesideItsOwnLaterSelf) {
   EXPECT_EQ(BytesIn("as-it-was"), now_);
 }
 
+TEST_F(RestoreCheckpointTest, NamespacesGetTheUidThatTheyAreGiven) {
+  ASSERT_OK(Restore(
+      RestoreOf("then", {"a", "b"}, "", v1::ON_EXISTING_REPLACE, /*uid=*/7)));
+
+  EXPECT_EQ(UidOf("a"), 7u);
+  EXPECT_EQ(UidOf("b"), 7u);
+}
+
 TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   ASSERT_OK(Restore(RestoreOf("then", {"empty"})));
 

@@ -134,12 +134,13 @@ inline absl::Status Remove(Checkpoints& checkpoints, const std::string& name) {
 inline RestoreCheckpointRequest RestoreOf(
     const std::string& name, const std::vector<std::string>& namespaces = {},
     const std::string& as_namespace = "",
-    v1::OnExisting on_existing = v1::ON_EXISTING_FAIL) {
+    v1::OnExisting on_existing = v1::ON_EXISTING_FAIL, uint64_t uid = 0) {
   RestoreCheckpointRequest request;
   request.set_name(name);
   request.mutable_namespaces()->Add(namespaces.begin(), namespaces.end());
   request.set_as_namespace(as_namespace);
   request.set_on_existing(on_existing);
+  request.set_uid(uid);
   return request;
 }
 
@@ -184,8 +185,9 @@ class CheckpointsTest : public ::testing::Test {
     return *saved_;
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
-                              const NamespaceConfig& config) {
-    ASSERT_OK(at.store().CreateNamespace(testing::CreateOf(name, config)));
+                              const NamespaceConfig& config, uint64_t uid = 0) {
+    ASSERT_OK(at.store().CreateNamespace(
+        testing::CreateOf(name, config, OnExisting::kFail, uid)));
   }
   void CutOff(const std::string& file) const {
     std::filesystem::resize_file(absl::StrCat(directory_, "/", file), 1);

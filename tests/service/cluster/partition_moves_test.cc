@@ -164,6 +164,39 @@ TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
   }
 }
 
+TEST_F(PartitionMovesTest, NamespacesAndWorkersKeepTheirIds) {
+  CreateKey(Rounds(/*num_workers=*/1));
+  const JoinRequest join = testing::JoinOf(kNamespace, "w", absl::Minutes(5));
+  const uint64_t epoch = a_->store().Join(join)->worker().epoch();
+
+  ASSERT_OK(Move());
+
+  for (const std::string name : {kNamespace, "default"}) {
+    EXPECT_EQ(testing::Described(b_->store(), name).uid(),
+              testing::Described(a_->store(), name).uid());
+  }
+  const WorkerStatus moved =
+      testing::Described(b_->store(), kNamespace).workers().at(0);
+  EXPECT_EQ(moved.name(), "w");
+  EXPECT_EQ(moved.worker().epoch(), epoch);
+  EXPECT_GT(b_->store().Join(join)->worker().epoch(), epoch);
+}
+
+TEST_F(PartitionMovesTest, KeysOfAnotherLifeOfANamespaceStay) {
+  CreateKey(Summing());
+  CreateNamespaceRequest later = testing::CreateOf(kNamespace, Summing());
+  ASSERT_OK(b_->store().CreateNamespace(later));
+
+  EXPECT_FALSE(Move().ok());
+
+  EXPECT_EQ(Owner(), a_.get());
+  EXPECT_EQ(ElementOf(*a_), 0);
+  ASSERT_OK(b_->store().DeleteNamespace(testing::RemoveOf(kNamespace)));
+  later.set_namespace_uid(testing::Described(a_->store(), kNamespace).uid());
+  ASSERT_OK(b_->store().CreateNamespace(later));
+  EXPECT_OK(Move());
+}
+
 TEST_F(PartitionMovesTest, RepeatOfAPushIsAnsweredByTheFormerOwner) {
   CreateKey(Summing());
   ASSERT_OK_AND_ASSIGN(const PushReply first, a_->Push(PushOne("k", "c", 1)));

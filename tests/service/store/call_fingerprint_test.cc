@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/tensor_values.h"
 
@@ -89,6 +90,11 @@ TEST(CallFingerprintTest, EveryOtherFieldOfAMessageCounts) {
     EXPECT_NE(Fingerprint(other),
               Fingerprint(testing::SetRuleOf("sgd", "*", "n")));
   }
+}
+
+TEST(CallFingerprintTest, UidThatANamespaceIsToGetCounts) {
+  EXPECT_NE(Fingerprint(testing::CreateOf("n", {}, OnExisting::kKeep, 7)),
+            Fingerprint(testing::CreateOf("n", {}, OnExisting::kKeep)));
 }
 
 TEST(CallFingerprintTest, KeysCannotTradeCharacters) {

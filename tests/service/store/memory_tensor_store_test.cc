@@ -55,6 +55,23 @@ TEST_F(MemoryTensorStoreTest, UpdatesInPlaceWhenNobodyReads) {
   EXPECT_EQ(First(value), 2);
 }
 
+TEST_F(MemoryTensorStoreTest, DefaultGetsTheUidOfItsClusterOnce) {
+  store_.NameDefault(7);
+  EXPECT_EQ(testing::Described(store_).uid(), 7u);
+
+  store_.NameDefault(8);
+  EXPECT_EQ(testing::Described(store_).uid(), 7u);
+}
+
+TEST_F(MemoryTensorStoreTest, DefaultThatHasKeysStaysTheOneThatItIs) {
+  const uint64_t uid = testing::Described(store_).uid();
+  ASSERT_OK(Init("w", 1));
+
+  store_.NameDefault(7);
+
+  EXPECT_EQ(testing::Described(store_).uid(), uid);
+}
+
 TEST_F(MemoryTensorStoreTest, PullDuringAnInPlaceUpdateGetsTheNewValue) {
   ASSERT_OK(Init("w", 1));
   backend_.Hold();

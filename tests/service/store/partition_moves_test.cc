@@ -63,6 +63,7 @@ class ArrivalTest : public testing::ScriptedStoreTest,
 TEST_P(ArrivalTest, NoCallOfBeforeHasAnEffectUntilTheKeysAreOwned) {
   NamespaceSnapshot name_space = {.name = "default"};
   name_space.config = testing::ConfigOf(testing::Described(store_));
+  name_space.uid = testing::Described(store_).uid();
   KeySnapshot key;
   key.key = "w";
   key.value = Filled(3);
@@ -102,6 +103,7 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
   NamespaceSnapshot name_space = {
       .name = "default", .max_version = 1000, .restored_versions = 1000};
   name_space.config = testing::ConfigOf(testing::Described(store_));
+  name_space.uid = testing::Described(store_).uid();
 
   const auto arrival = (moves().*GetParam())(
       {.num_partitions = 2,
@@ -134,6 +136,7 @@ TEST_F(TakeoverTest,
   const uint32_t partition = 1 - PartitionOf("sync", "w", 2);
   NamespaceSnapshot saved = {.name = "sync"};
   saved.config = testing::ConfigOf(testing::Described(store_, "sync"));
+  saved.uid = testing::Described(store_, "sync").uid();
   for (uint32_t rank = 0; rank < 2; ++rank) {
     saved.workers.push_back({.worker = {.rank = rank}, .step = 1});
   }

@@ -130,7 +130,8 @@ TEST_F(RestorationsTest,
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
   for (MemoryTensorStore* const store : {&store_, &adopting_}) {
-    ASSERT_OK(store->CreateNamespace(testing::CreateOf("n")));
+    ASSERT_OK(store->CreateNamespace(
+        testing::CreateOf("n", {}, OnExisting::kFail, /*uid=*/7)));
   }
   Init("n", "k");
   const KeptSnapshot saved = Taken("n");

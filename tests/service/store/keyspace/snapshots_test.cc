@@ -18,6 +18,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -25,6 +26,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Background;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::KeptSnapshot;
 using ::tensorkv::testing::SnapshotsTest;
@@ -88,6 +90,7 @@ TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
                 is_refused);
     snapshot.name = "default";
     snapshot.config = testing::ConfigOf(testing::Described(store_));
+    snapshot.uid = testing::Described(store_).uid();
     EXPECT_THAT(store_.StartAdoption({})->Begin(snapshot), is_refused);
   }
 }
@@ -237,7 +240,9 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
               StatusIs(absl::StatusCode::kAborted))
       << "other servers may have it still";
   CreateNamespace("n");
-  EXPECT_OK(adoption->Begin(snapshot.namespaces[0])) << "another is there";
+  EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
+              HasReason(Reason::kNamespaceReplaced))
+      << "another is there";
 }
 
 TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
