@@ -44,6 +44,17 @@ struct GroupMember {
   Step last_step = UINT64_MAX;
 };
 
+// What a WorkerGroup tells of a worker that has joined, and whose rank nobody
+// else has taken since. membership.proto explains the fields at WorkerStatus.
+struct MemberStatus {
+  std::string name;
+  Worker worker;
+  bool live = false;
+  Step step = 0;
+  absl::Duration lease_remaining;
+  bool left = false;
+};
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_GROUP_MEMBER_H_

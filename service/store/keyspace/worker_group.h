@@ -21,17 +21,6 @@
 
 namespace tensorkv {
 
-// What is told of a worker; membership.proto explains the fields at
-// WorkerStatus.
-struct MemberStatus {
-  std::string name;
-  Worker worker;
-  bool live = false;
-  Step step = 0;
-  absl::Duration lease_remaining;
-  bool left = false;
-};
-
 // Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
 // the caller passes the time, which is monotonic, and asks for what has
 // expired.
@@ -193,7 +182,6 @@ class WorkerGroup {
   // Has contributions to `step` and later steps made again: they are lost.
   void RepeatFrom(Step step);
 
-  // Returns those who have joined and whose rank nobody else has taken since.
   std::vector<MemberStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
   // Returns the size of a group whose size is fixed, else how many are live.
