@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
@@ -15,22 +16,12 @@
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
 #include "contract/requests.h"
-#include "google/protobuf/duration.pb.h"
 
 namespace tensorkv {
 namespace {
 
 // Bounds how often a Barrier goes to where the home has moved.
 constexpr int kMostHomes = 4;
-
-// Lowers `total` to `other` if that is shorter.
-void SetToShorter(const google::protobuf::Duration& other,
-                  google::protobuf::Duration& total) {
-  if (std::pair(other.seconds(), other.nanos()) <
-      std::pair(total.seconds(), total.nanos())) {
-    total = other;
-  }
-}
 
 }  // namespace
 
