@@ -27,6 +27,10 @@ absl::StatusOr<absl::Duration> DecodeDuration(
                    " seconds and ", nanos, " nanoseconds"));
 }
 
+absl::Duration DurationIn(const google::protobuf::Duration& proto) {
+  return DecodeDuration("", proto).value_or(absl::ZeroDuration());
+}
+
 void EncodeDuration(absl::Duration duration,
                     google::protobuf::Duration* proto) {
   const absl::Duration most = absl::Seconds(kMostSeconds);

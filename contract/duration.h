@@ -1,4 +1,4 @@
-// Times in messages.
+// Durations in messages.
 
 #ifndef TENSORKV_CONTRACT_DURATION_H_
 #define TENSORKV_CONTRACT_DURATION_H_
@@ -14,6 +14,9 @@ namespace tensorkv {
 // duration: over 10,000 years, or seconds and nanoseconds that disagree.
 absl::StatusOr<absl::Duration> DecodeDuration(
     absl::string_view field, const google::protobuf::Duration& proto);
+// Returns the duration in a message that has been checked; zero for what is no
+// valid duration.
+absl::Duration DurationIn(const google::protobuf::Duration& proto);
 // Durations over 10,000 years become that; parts of nanoseconds are cut off.
 void EncodeDuration(absl::Duration duration, google::protobuf::Duration* proto);
 

@@ -117,7 +117,7 @@ absl::Status CheckShapes(
     const google::protobuf::RepeatedPtrField<v1::KeyStatus>& keys);
 
 // FromProto and ToProto for code that works for every method: with the type of
-// the result named. The messages of calls without tensors are their own values.
+// the result named. The message of a call without tensors is its own value.
 template <typename Value, typename Message>
 absl::StatusOr<Value> ValueOf(Message&& proto) {
   if constexpr (std::is_same_v<Value, std::remove_cvref_t<Message>>) {
@@ -128,13 +128,9 @@ absl::StatusOr<Value> ValueOf(Message&& proto) {
 }
 template <typename Message, typename Value>
 Message MessageOf(const Value& value) {
-  if constexpr (std::is_same_v<Value, Message>) {
-    return value;
-  } else {
-    Message proto;
-    ToProto(value, &proto);
-    return proto;
-  }
+  Message proto;
+  ToProto(value, &proto);
+  return proto;
 }
 
 }  // namespace tensorkv

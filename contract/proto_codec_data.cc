@@ -1,7 +1,4 @@
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"

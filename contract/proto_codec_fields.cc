@@ -1,7 +1,5 @@
 #include "contract/proto_codec_fields.h"
 
-#include <algorithm>
-
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
 #include "contract/proto_codec.h"

@@ -13,7 +13,6 @@
 #include "client/cli/option_types.h"
 #include "client/cli/usage_error.h"
 #include "contract/proto_codec.h"
-#include "google/protobuf/repeated_ptr_field.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
@@ -67,11 +66,9 @@ absl::Status RunNamespaceLs(const NamespaceFlags& flags,
                             Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
-  const google::protobuf::RepeatedPtrField<NamespaceStatus> rows(
-      namespaces.begin(), namespaces.end());
   invocation.PrintTable(
-      rows, {"name", "config.mode", "config.num_workers", "live_workers",
-             "num_keys", "memory.values", "memory.state", "config.rule"});
+      namespaces, {"name", "config.mode", "config.num_workers", "live_workers",
+                   "num_keys", "memory.values", "memory.state", "config.rule"});
   return absl::OkStatus();
 }
 

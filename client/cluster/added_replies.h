@@ -12,12 +12,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/time/time.h"
 #include "contract/duration.h"
 #include "contract/requests.h"
 #include "contract/timestamp.h"
@@ -29,9 +27,10 @@ namespace tensorkv {
 template <typename Message>
 using Repeated = google::protobuf::RepeatedPtrField<Message>;
 
-// Returns the duration in a reply that was checked when it came.
-inline absl::Duration DurationIn(const google::protobuf::Duration& proto) {
-  return DecodeDuration("", proto).value_or(absl::ZeroDuration());
+// Lowers `total` to `other` if that is shorter.
+inline void SetToShorter(const google::protobuf::Duration& other,
+                         google::protobuf::Duration& total) {
+  EncodeDuration(std::min(DurationIn(total), DurationIn(other)), &total);
 }
 
 inline void Add(const v1::MemoryUse& other, v1::MemoryUse& total) {
@@ -81,9 +80,7 @@ inline void Add(const WorkerStatus& other, WorkerStatus& total) {
   total.set_live(total.live() && other.live());
   total.set_left(total.left() || other.left());
   total.set_step(std::max(total.step(), other.step()));
-  EncodeDuration(std::min(DurationIn(total.lease_remaining()),
-                          DurationIn(other.lease_remaining())),
-                 total.mutable_lease_remaining());
+  SetToShorter(other.lease_remaining(), *total.mutable_lease_remaining());
 }
 
 // Merges the statuses of the workers in `total`.

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
@@ -17,7 +18,6 @@
 #include "client/internal/worker_errors.h"
 #include "contract/reason.h"
 #include "contract/requests.h"
-#include "google/protobuf/duration.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -26,15 +26,6 @@ namespace {
 constexpr int kMostHomes = 4;
 // Bounds how often a Join asks the home for another epoch.
 constexpr int kMostEpochs = 4;
-
-// Lowers `total` to `other` if that is shorter.
-void SetToShorter(const google::protobuf::Duration& other,
-                  google::protobuf::Duration& total) {
-  if (std::pair(other.seconds(), other.nanos()) <
-      std::pair(total.seconds(), total.nanos())) {
-    total = other;
-  }
-}
 
 }  // namespace
 

@@ -11,29 +11,16 @@
 
 namespace tensorkv {
 
-template <typename Request>
-absl::string_view PageTokenIn(const Request& request) {
-  if constexpr (requires { request.page_token(); }) {
-    return request.page_token();
-  } else {
-    return request.page_token;
-  }
-}
-
 // Makes `request` ask for what comes after a page with this next_page_token,
 // which is empty on the last page.
 // Errors: Internal where tokens do not rise, as the list might have no end.
 template <typename Request>
 absl::Status NextPage(absl::string_view next_page_token, Request& request) {
-  if (!next_page_token.empty() && next_page_token <= PageTokenIn(request)) {
+  if (!next_page_token.empty() && next_page_token <= request.page_token()) {
     return MalformedReply(absl::InternalError(
         "expected a page_token above that of the page before"));
   }
-  if constexpr (requires { request.page_token(); }) {
-    request.set_page_token(std::string(next_page_token));
-  } else {
-    request.page_token = std::string(next_page_token);
-  }
+  request.set_page_token(std::string(next_page_token));
   return absl::OkStatus();
 }
 

@@ -23,13 +23,18 @@ absl::Status CheckConfig(const v1::NamespaceConfig& config) {
   return DecodeDuration("quorum_grace", config.quorum_grace()).status();
 }
 
-absl::Status CheckWorker(const WorkerStatus& worker) {
-  if (!worker.has_worker()) {
+// Checks that the message has a worker with a rank.
+template <typename Message>
+absl::Status CheckHasRank(const Message& message) {
+  if (!message.has_worker()) {
     return absl::InvalidArgumentError("worker: missing");
   }
-  if (!worker.worker().has_rank()) {
-    return absl::InvalidArgumentError("worker.rank: missing");
-  }
+  if (message.worker().has_rank()) return absl::OkStatus();
+  return absl::InvalidArgumentError("worker.rank: missing");
+}
+
+absl::Status CheckWorker(const WorkerStatus& worker) {
+  RETURN_IF_ERROR(CheckHasRank(worker));
   return DecodeDuration("lease_remaining", worker.lease_remaining()).status();
 }
 
@@ -45,12 +50,7 @@ absl::Status CheckStatus(const NamespaceStatus& status) {
 }  // namespace
 
 absl::Status CheckFields(const JoinReply& reply) {
-  if (!reply.has_worker()) {
-    return absl::InvalidArgumentError("worker: missing");
-  }
-  if (!reply.worker().has_rank()) {
-    return absl::InvalidArgumentError("worker.rank: missing");
-  }
+  RETURN_IF_ERROR(CheckHasRank(reply));
   return DecodeDuration("lease", reply.lease()).status();
 }
 
@@ -76,6 +76,10 @@ absl::Status CheckFields(const ListNamespacesReply& reply) {
 
 absl::Status CheckFields(const UpdateNamespaceReply& reply) {
   return CheckConfig(reply.config());
+}
+
+absl::Status CheckFields(const DescribeClusterReply& reply) {
+  return FromProto(reply.placement()).status();
 }
 
 }  // namespace tensorkv

@@ -1,5 +1,5 @@
-// Checks what a reply alone can show to be wrong, of replies that are messages
-// of the generated code.
+// Checks what a reply that is a message can show to be wrong by itself, as
+// FromProto does for other replies.
 //
 // Pure functions, thread-safe. Errors: InvalidArgument, naming the field;
 // MalformedReply makes the caller's error of it.
@@ -19,6 +19,7 @@ absl::Status CheckFields(const StatReply& reply);
 absl::Status CheckFields(const DescribeNamespaceReply& reply);
 absl::Status CheckFields(const ListNamespacesReply& reply);
 absl::Status CheckFields(const UpdateNamespaceReply& reply);
+absl::Status CheckFields(const DescribeClusterReply& reply);
 // Other replies have no field that could be wrong.
 template <typename Reply>
 absl::Status CheckFields(const Reply&) {

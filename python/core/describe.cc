@@ -33,8 +33,7 @@ std::vector<std::string> TextsOf(
 }
 
 double SecondsIn(const google::protobuf::Duration& proto) {
-  return absl::ToDoubleSeconds(
-      DecodeDuration("", proto).value_or(absl::ZeroDuration()));
+  return absl::ToDoubleSeconds(DurationIn(proto));
 }
 
 template <typename Choice>

@@ -5,8 +5,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <vector>
-
 #include "contract/requests.h"
 
 namespace tensorkv::python {

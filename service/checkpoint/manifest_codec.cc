@@ -146,8 +146,7 @@ absl::StatusOr<ClientSnapshot> ClientOf(const v1::SavedClient& proto) {
 
 void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
   proto->set_name(worker.name);
-  proto->mutable_worker()->set_rank(worker.worker.rank);
-  proto->mutable_worker()->set_epoch(worker.worker.epoch);
+  SetWorker(worker.worker, proto->mutable_worker());
   proto->set_left(worker.has_left);
   proto->set_step(worker.step);
   proto->set_first_step(worker.first_step);

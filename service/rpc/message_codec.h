@@ -20,7 +20,8 @@
 
 namespace tensorkv {
 
-// Parses `bytes`, which it empties, into `message`.
+// Parses `bytes`, which it empties, into `message`. Fields that are not known
+// here are left out.
 // Errors: InvalidArgument (no such message) · ResourceExhausted (structure
 // over the limits, see message_limits.h).
 absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,

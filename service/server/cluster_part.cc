@@ -64,7 +64,10 @@ std::vector<Reading> ClusterPartReadings(
       {"tensorkv_cluster_placement_version",
        "The placement that the server goes by; 0 if it knows none.",
        MetricType::Gauge,
-       [placement] { return placement->Describe().placement().version(); }},
+       [placement] {
+         const auto view = placement->view();
+         return view == nullptr ? 0 : view->placement().version;
+       }},
       {"tensorkv_cluster_partitions", "The partitions of this server.",
        MetricType::Gauge,
        [placement] { return placement->num_own_partitions(); }},

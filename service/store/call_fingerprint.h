@@ -27,9 +27,16 @@ uint64_t Fingerprint(const SetStateRequest& request);
 // Returns 64 bits of the type of a message and of all its fields.
 uint64_t FingerprintOfMessage(const google::protobuf::Message& message);
 
+// True for requests that are remembered by the store, since the namespace that
+// they name may not be there. Others are remembered by their namespace.
+template <typename Request>
+inline constexpr bool kIsOfStore =
+    std::is_same_v<Request, CreateNamespaceRequest> ||
+    std::is_same_v<Request, DeleteNamespaceRequest>;
+
 // Returns 64 bits of a request without tensors: all its fields count but
-// call_id and namespace_uid, which counts where it is what a namespace is to
-// get.
+// call_id, the uid that it expects, and, of those that a namespace remembers,
+// its name.
 template <typename Request>
 requires std::is_base_of_v<google::protobuf::Message, Request> uint64_t
 Fingerprint(const Request& request) {
@@ -38,6 +45,7 @@ Fingerprint(const Request& request) {
   if constexpr (!std::is_same_v<Request, CreateNamespaceRequest>) {
     SetNamespaceUid(0, counted);
   }
+  if constexpr (!kIsOfStore<Request>) counted.clear_namespace_();
   return FingerprintOfMessage(counted);
 }
 

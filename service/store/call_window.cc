@@ -1,6 +1,7 @@
 #include "service/store/call_window.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <optional>
 

@@ -4,7 +4,6 @@
 #define TENSORKV_SERVICE_STORE_CALL_WINDOW_H_
 
 #include <bitset>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <list>

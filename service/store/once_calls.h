@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_ONCE_CALLS_H_
 
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>

@@ -363,7 +363,7 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
   JoinReply reply;
   SetWorker(worker, reply.mutable_worker());
   reply.set_num_workers(state.workers->num_workers());
-  *reply.mutable_lease() = request.lease();
+  EncodeDuration(lease, reply.mutable_lease());
   reply.set_next_step(had_left ? FirstStepAfterLeave(state, worker.rank)
                                : FirstStepOf(state, worker.rank));
   reply.set_lost_before(was_lost);

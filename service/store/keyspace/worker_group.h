@@ -181,7 +181,7 @@ class WorkerGroup {
   void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
   // Has contributions to `step` and later steps made again: they are lost.
   void RepeatFrom(Step step);
-  // Returns those who have joined and whose rank nobody else has taken since.
+
   std::vector<MemberStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
   // Returns the size of a group whose size is fixed, else how many are live.

@@ -64,12 +64,36 @@ TEST(ReplyChecksTest, TimesOfANamespaceAreDurations) {
 
   EXPECT_THAT(CheckFields(described),
               StatusIs(kInvalid, HasSubstr("waited: expected a duration")));
-  EXPECT_THAT(CheckFields(page),
-              StatusIs(kInvalid,
-                       HasSubstr("entry 1: quorum_grace: expected a duration")));
+  EXPECT_THAT(
+      CheckFields(page),
+      StatusIs(kInvalid,
+               HasSubstr("entry 1: quorum_grace: expected a duration")));
   EXPECT_THAT(
       CheckFields(updated),
       StatusIs(kInvalid, HasSubstr("quorum_grace: expected a duration")));
+}
+
+TEST(ReplyChecksTest, KeysHaveShapes) {
+  ListReply page;
+  page.add_keys()->set_key("a");
+  KeyStatus& key = *page.add_keys();
+  key.set_key("b");
+  key.add_shape(-1);
+  StatReply stat;
+  *stat.add_keys() = key;
+
+  EXPECT_THAT(CheckFields(page),
+              StatusIs(kInvalid, HasSubstr("entry 1 (\"b\"): ")));
+  EXPECT_THAT(CheckFields(stat),
+              StatusIs(kInvalid, HasSubstr("entry 0 (\"b\"): ")));
+}
+
+TEST(ReplyChecksTest, OwnersOfAPlacementAreServers) {
+  DescribeClusterReply reply;
+  reply.mutable_placement()->add_owners(0);
+
+  EXPECT_THAT(CheckFields(reply),
+              StatusIs(kInvalid, HasSubstr("owners: expected below 0")));
 }
 
 }  // namespace

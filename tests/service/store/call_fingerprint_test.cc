@@ -72,8 +72,8 @@ TEST(CallFingerprintTest, EveryFieldOfASetStateCounts) {
   }
 }
 
-TEST(CallFingerprintTest, CallIdAndUidOfAMessageDoNotCount) {
-  SetRuleRequest named = testing::SetRuleOf("sgd", "*", "n");
+TEST(CallFingerprintTest, CallIdAndNamespaceOfAMessageDoNotCount) {
+  SetRuleRequest named = testing::SetRuleOf("sgd", "*", "m");
   SetCallId({"c", 1}, named);
   SetNamespaceUid(7, named);
 
@@ -83,8 +83,7 @@ TEST(CallFingerprintTest, CallIdAndUidOfAMessageDoNotCount) {
 
 TEST(CallFingerprintTest, EveryOtherFieldOfAMessageCounts) {
   for (const SetRuleRequest& other :
-       {testing::SetRuleOf("sgd", "*", "m"),
-        testing::SetRuleOf("sgd", "k", "n"),
+       {testing::SetRuleOf("sgd", "k", "n"),
         testing::SetRuleOf("adam", "*", "n"),
         testing::SetRuleOf("sgd(momentum=0.5)", "*", "n")}) {
     EXPECT_NE(Fingerprint(other),
@@ -95,6 +94,15 @@ TEST(CallFingerprintTest, EveryOtherFieldOfAMessageCounts) {
 TEST(CallFingerprintTest, UidThatANamespaceIsToGetCounts) {
   EXPECT_NE(Fingerprint(testing::CreateOf("n", {}, OnExisting::kKeep, 7)),
             Fingerprint(testing::CreateOf("n", {}, OnExisting::kKeep)));
+}
+
+TEST(CallFingerprintTest, NameOfANamespaceToDeleteCounts) {
+  DeleteNamespaceRequest one;
+  one.set_namespace_("m");
+  DeleteNamespaceRequest other;
+  other.set_namespace_("n");
+
+  EXPECT_NE(Fingerprint(other), Fingerprint(one));
 }
 
 TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
