@@ -358,8 +358,8 @@ TEST_P(RowsContractTest, ZerosForOtherRowsTakeRoomInTheBudget) {
   EXPECT_EQ(ReasonOf(status), Reason::kOverBudget) << status;
   EXPECT_OK(push("narrow", 2));
   EXPECT_THAT(small.Pull("wide"), IsOkAndHolds(HasVersion(1)));
-  EXPECT_TRUE(
-      Eventually([&] { return small.Describe()->memory().contributions() == 0; }));
+  EXPECT_TRUE(Eventually(
+      [&] { return small.Describe()->memory().contributions() == 0; }));
 }
 
 TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {
