@@ -49,8 +49,8 @@ struct ClusterPlacement {
                          const ClusterPlacement&) = default;
 };
 
-// Returns the uid that the namespace "default" has at all servers of the cluster
-// from their start.
+// Returns the uid that the namespace "default" has at all servers of the
+// cluster from their start.
 uint64_t DefaultUidOf(const ClusterPlacement& placement);
 
 // Returns how many partitions their owners do not have yet.

@@ -206,12 +206,13 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   const NamespaceConfig& config = request.config;
   const GradientGuard& guard = config.gradient_guard;
   return DigestOf('n', request.name_space, request.namespace_uid,
-                  request.on_existing, config.mode, config.num_workers, config.rule, config.budget_bytes,
-                  config.max_open_rounds, config.max_workers, config.staleness,
-                  config.on_worker_loss, config.rescale_partial_rounds,
-                  config.quorum, config.quorum_grace, guard.on_non_finite,
-                  guard.max_norm, guard.on_large_norm, guard.max_call_norm,
-                  config.aggregation, config.trim_fraction, config.mirrored);
+                  request.on_existing, config.mode, config.num_workers,
+                  config.rule, config.budget_bytes, config.max_open_rounds,
+                  config.max_workers, config.staleness, config.on_worker_loss,
+                  config.rescale_partial_rounds, config.quorum,
+                  config.quorum_grace, guard.on_non_finite, guard.max_norm,
+                  guard.on_large_norm, guard.max_call_norm, config.aggregation,
+                  config.trim_fraction, config.mirrored);
 }
 
 }  // namespace tensorkv

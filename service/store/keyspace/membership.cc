@@ -346,9 +346,8 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
   }
   ASSIGN_OR_RETURN(
       const Worker worker,
-      state.workers->Join(request.worker_name, request.lease,
-                          request.epoch, request.replaces_epoch,
-                          state.mode->StepOfJoiner(),
+      state.workers->Join(request.worker_name, request.lease, request.epoch,
+                          request.replaces_epoch, state.mode->StepOfJoiner(),
                           state.Now(), request.rank));
   WatchLeases(state);
   return JoinReply{.worker = worker,

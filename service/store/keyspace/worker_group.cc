@@ -183,7 +183,8 @@ absl::StatusOr<uint64_t> WorkerGroup::EpochBefore(absl::string_view name,
     const Member& member = members_[rank];
     const bool has_name = member.name == name;
     if (member.epoch == 0 || (rank != joined.rank && !has_name)) continue;
-    const bool is_its = rank == joined.rank && has_name && member.state == State::kLive;
+    const bool is_its =
+        rank == joined.rank && has_name && member.state == State::kLive;
     if (is_its && member.epoch <= joined.epoch) {
       before = member.epoch;
     } else if (member.epoch >= joined.epoch) {
@@ -233,12 +234,12 @@ absl::Status WorkerGroup::CheckJoined(const Worker& worker,
   }
   const Member& member = members_[worker.rank];
   if (member.epoch != worker.epoch) {
-    return Refused(worker, Reason::kLeaseLost,
-                   absl::StrCat("expected epoch ", member.epoch, ", got ",
-                                worker.epoch,
-                                member.epoch > worker.epoch
-                                    ? ": a later worker has its rank"
-                                    : ": join again"));
+    return Refused(
+        worker, Reason::kLeaseLost,
+        absl::StrCat("expected epoch ", member.epoch, ", got ", worker.epoch,
+                     member.epoch > worker.epoch
+                         ? ": a later worker has its rank"
+                         : ": join again"));
   }
   if (member.state == State::kLive) return absl::OkStatus();
   if (member.state == State::kLeft) {

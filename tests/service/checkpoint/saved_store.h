@@ -148,8 +148,7 @@ class CheckpointsTest : public ::testing::Test {
     return *saved_;
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
-                              const NamespaceConfig& config,
-                              uint64_t uid = 0) {
+                              const NamespaceConfig& config, uint64_t uid = 0) {
     CreateNamespaceRequest request;
     request.name_space = name;
     request.config = config;
