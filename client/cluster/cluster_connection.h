@@ -91,8 +91,9 @@ class ClusterConnection final : public Connection {
   requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Route(
       const Request& request, const CallLimit& limit);
   // Makes the call at the owners of its keys, of a namespace that is `known`
-  // not to be mirrored. Errors: FailedPrecondition (NAMESPACE_REPLACED), before
-  // any effect of what is still open, where another one that is has its name.
+  // not to be mirrored. Shares that servers refuse since another namespace has
+  // the name are made again for that one. Errors: FailedPrecondition
+  // (NAMESPACE_REPLACED), where that one is mirrored.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
                                               KnownNamespace known,
