@@ -31,8 +31,7 @@ uint32_t OwnerOf(const ClusterPlacement& placement,
       name_space, key, static_cast<uint32_t>(placement.owners.size()))];
 }
 
-uint64_t DefaultUidOf(const ClusterPlacement& placement) {
-  const std::string& cluster = placement.cluster;
+uint64_t DefaultUidOf(absl::string_view cluster) {
   return std::max<uint64_t>(XXH3_64bits(cluster.data(), cluster.size()), 1);
 }
 

@@ -50,8 +50,8 @@ struct ClusterPlacement {
 };
 
 // Returns the uid that the namespace "default" has at all servers of the
-// cluster from their start.
-uint64_t DefaultUidOf(const ClusterPlacement& placement);
+// cluster of that name from their start.
+uint64_t DefaultUidOf(absl::string_view cluster);
 
 // Returns how many partitions their owners do not have yet.
 uint32_t NumLost(const ClusterPlacement& placement);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "contract/placement.h"
 #include "service/server/memory_size.h"
 
 namespace tensorkv {
@@ -34,6 +35,8 @@ MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
                                                    : DefaultBudgetBytes(),
           .device_budget_bytes = DeviceBudgetBytes(options, device),
           .max_wait = options.max_wait,
+          .default_uid =
+              options.cluster ? DefaultUidOf(options.cluster->cluster) : 0,
           .observer = observer,
           .exchange = exchange};
 }

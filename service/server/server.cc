@@ -158,7 +158,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       placement_(options.cluster ? options.cluster->server_name : "",
                  [this](const KnownPlacement::View& view) {
                    mirroring_.SetPlacement(view);
-                   engine_.NameDefault(DefaultUidOf(view.placement()));
+                   engine_.NameDefault(DefaultUidOf(view.placement().cluster));
                    engine_.partition_moves().Own(view.own_partitions());
                  }),
       placed_store_(&engine_.store(), &engine_.staging(), &placement_,

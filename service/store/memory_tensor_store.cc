@@ -87,7 +87,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
       calls_(
           CallWindow::Create({.max_wait = options.max_wait}, alarms,
                              MakeRefCounted<BudgetAccount>(budgets_.host()))) {
-  NamespacePtr created = MakeDefault(/*uid=*/0);
+  NamespacePtr created = MakeDefault(options.default_uid);
   own_default_uid_ = created->uid();
   namespaces_.emplace(kDefaultNamespace, std::move(created));
 }

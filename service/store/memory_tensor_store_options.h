@@ -26,6 +26,8 @@ struct MemoryTensorStoreOptions {
   // Bound on the entries of one call.
   uint32_t max_entries = 100000;
   uint32_t max_namespaces = 1024;
+  // The uid of the namespace "default" from the start on; 0: a new one.
+  uint64_t default_uid = 0;
   // Hears what happens, and outlives the store; may be null.
   StoreObserver* observer = nullptr;
   // Makes sums of mirrored namespaces with other servers, and outlives the

@@ -304,6 +304,7 @@ absl::Status MemoryTensorStore::RestoreIfAbsent(
 }
 
 void MemoryTensorStore::NameDefault(uint64_t uid) {
+  if (uid == own_default_uid_) return;
   NamespacePtr name_space = MakeDefault(uid);
   {
     MutexLock lock(&mutex_);

@@ -149,9 +149,19 @@ TEST_P(MembershipContractTest, RankOfALiveWorkerIsItsOwn) {
 
   EXPECT_THAT(connection().Call(ToldJoin("b", {.rank = 0, .epoch = later})),
               HasReason(Reason::kWorkerNameTaken));
-  EXPECT_THAT(connection().Call(ToldJoin("a", {.rank = 1, .epoch = later})),
-              HasReason(Reason::kWorkerNameTaken));
   EXPECT_OK(a.KeepAlive());
+}
+
+// The home has lost it, and given its rank to another one meanwhile.
+TEST_P(MembershipContractTest, LaterEpochTakesAWorkerToAnotherRank) {
+  const Caller sync = NewSyncNamespace(2);
+  const Caller before = sync.Join("a").value();
+  const Worker later = {.rank = 1, .epoch = before.worker().epoch + 1};
+
+  EXPECT_OK(connection().Call(ToldJoin("a", later)));
+
+  EXPECT_THAT(before.KeepAlive(), HasReason(Reason::kLeaseLost));
+  EXPECT_OK(sync.As(later).KeepAlive());
 }
 
 TEST_P(MembershipContractTest, EpochsAreBoundedAndComeWithARank) {

@@ -329,9 +329,23 @@ absl::Status CheckEpochOf(const JoinRequest& request) {
       "epoch: expected one below ", kEpochsEnd, ", got ", request.epoch()));
 }
 
-absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
+// Ends the former life of the worker on another rank than the namespace's home
+// has given it: at home it was lost, and whoever renews its lease here would
+// keep the worker out.
+void LoseOnOtherRank(Transaction& transaction, const JoinRequest& request) {
+  NamespaceState& state = transaction.state();
+  const std::optional<Worker> former =
+      state.workers->FormerOf(request.worker_name(), request.rank());
+  if (!former) return;
+  state.workers->EndLease(*former, state.Now());
+  Lose(transaction, {former->rank});
+  OnWorkersGone(transaction, {former->rank});
+}
+
+absl::StatusOr<JoinReply> AddWorker(Transaction& transaction,
                                     const JoinRequest& from_caller,
                                     absl::Duration lease) {
+  NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.end_of_waits);
   JoinRequest request = from_caller;
   std::optional<uint32_t> wanted_rank;
@@ -344,6 +358,7 @@ absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
                          request.worker_name(),
                          {.rank = request.rank(), .epoch = request.epoch()}));
     request.set_replaces_epoch(before);
+    LoseOnOtherRank(transaction, request);
   }
   const absl::StatusOr<uint32_t> rank = state.workers->RankFor(
       request.worker_name(), request.replaces_epoch(), wanted_rank);
@@ -375,7 +390,7 @@ absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
                                            absl::Duration lease) {
   Transaction transaction(state);
   const bool was_formed = state.workers->is_formed();
-  absl::StatusOr<JoinReply> reply = AddWorker(state, request, lease);
+  absl::StatusOr<JoinReply> reply = AddWorker(transaction, request, lease);
   if (!reply.ok()) return reply;
   // An elastic group then awaits none of those who have not come.
   if (state.workers->is_formed() && !was_formed) OnWorkersGone(transaction, {});

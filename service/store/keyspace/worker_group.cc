@@ -196,6 +196,17 @@ absl::StatusOr<uint64_t> WorkerGroup::EpochBefore(absl::string_view name,
   return before;
 }
 
+std::optional<Worker> WorkerGroup::FormerOf(absl::string_view name,
+                                            uint32_t rank) const {
+  for (uint32_t own = 0; own < members_.size(); ++own) {
+    const Member& member = members_[own];
+    if (own != rank && member.state == State::kLive && member.name == name) {
+      return Worker{.rank = own, .epoch = member.epoch};
+    }
+  }
+  return std::nullopt;
+}
+
 uint64_t WorkerGroup::max_epoch() const {
   uint64_t highest = 0;
   for (const Member& member : members_) {

@@ -50,6 +50,8 @@ class WorkerGroup {
   // (LEASE_LOST): that rank or name has had the epoch, or a later one.
   absl::StatusOr<uint64_t> EpochBefore(absl::string_view name,
                                        const Worker& joined) const;
+  // Returns the live worker of that name whose rank is not `rank`.
+  std::optional<Worker> FormerOf(absl::string_view name, uint32_t rank) const;
   // Returns the highest epoch of all members, or 0.
   uint64_t max_epoch() const;
   // Returns for how many ranks there is memory; ReserveRank and Join add it.
@@ -234,15 +236,13 @@ class WorkerGroup {
   absl::flat_hash_set<uint32_t> repeating_ranks_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;
-  // The ranks whose workers have left.
-  uint32_t num_left_ = 0;
+  uint32_t num_left_ = 0;  // ranks whose workers have left
   uint64_t last_order_ = 0;
   Step max_step_ = 0;
   Step max_closed_ = 0;
   bool is_formed_;
   bool has_joined_ = false;
-  // Workers have contributed without joining.
-  bool is_static_ = false;
+  bool is_static_ = false;  // workers have contributed without joining
 };
 
 }  // namespace tensorkv

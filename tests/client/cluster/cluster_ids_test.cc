@@ -196,6 +196,27 @@ TEST_F(JoinedClusterTest, JoinThatBrokeOffIsCompletedByTheNext) {
   ExpectJoinedEverywhere("a", a->worker());
 }
 
+// The home has come back without them; each still renews what it has elsewhere.
+TEST_F(JoinedClusterTest, WorkersChangeRanksWhereTheHomeGivesThemAnew) {
+  const Caller a = Cluster().Join("a").value();
+  const Caller b = Cluster().Join("b").value();
+  ASSERT_OK(Home().As(a.worker()).Leave());
+  ASSERT_OK(Home().As(b.worker()).Leave());
+  const auto join = [&](const std::string& name, uint32_t rank) {
+    return connection_->Call(
+        testing::JoinOf("n", name, absl::Minutes(5), rank));
+  };
+
+  EXPECT_THAT(join("b", 0), HasReason(Reason::kWorkerNameTaken));
+  const auto second = join("a", 1);
+  const auto first = join("b", 0);
+
+  ASSERT_OK(second);
+  ASSERT_OK(first);
+  ExpectJoinedEverywhere("a", WorkerOf(second->worker()));
+  ExpectJoinedEverywhere("b", WorkerOf(first->worker()));
+}
+
 // One server has lost the worker in the moment in which it joins.
 TEST_F(JoinedClusterTest, JoinGetsAnotherEpochWhereOneServerHasLostIt) {
   const Caller a = Cluster().Join("a").value();

@@ -63,6 +63,18 @@ TEST_F(MemoryTensorStoreTest, DefaultGetsTheUidOfItsClusterOnce) {
   EXPECT_EQ(testing::Described(store_).uid(), 7u);
 }
 
+TEST(NamedStoreTest, DefaultStaysWhereItHasTheUidOfItsClusterFromTheStart) {
+  ScriptedBackend backend;
+  FakeAlarms alarms;
+  MemoryTensorStore store({.default_uid = 7}, &backend, &alarms);
+  ASSERT_OK(store.Join(testing::JoinOf("default", "a", absl::Minutes(1))));
+
+  store.NameDefault(7);
+
+  EXPECT_EQ(testing::Described(store).uid(), 7u);
+  EXPECT_EQ(testing::Described(store).workers_size(), 1);
+}
+
 TEST_F(MemoryTensorStoreTest, DefaultThatHasKeysStaysTheOneThatItIs) {
   const uint64_t uid = testing::Described(store_).uid();
   ASSERT_OK(Init("w", 1));
