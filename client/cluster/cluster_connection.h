@@ -154,11 +154,10 @@ class ClusterConnection final : public Connection {
       const ListNamespacesRequest& request, const CallLimit& limit);
   // Creates at another server the namespace that the home has, whose uid the
   // request names. Removes an earlier one of that name, which a deletion has
-  // left there; one that has keys only if the call has made the namespace
-  // (`is_new`), as its home may have lost it otherwise.
+  // left there, unless it has keys: its home may have lost it.
   absl::StatusOr<CreateNamespaceReply> CreateAt(
       const std::string& server, const CreateNamespaceRequest& request,
-      bool is_new, const CallLimit& limit);
+      const CallLimit& limit);
   // Returns how a call for the namespace of that uid has ended at a server.
   // Where the server has refused it for an earlier one, which a deletion has
   // left there, removes that one, and returns OK.

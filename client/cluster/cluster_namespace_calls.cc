@@ -104,8 +104,6 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
   const absl::StatusOr<CreateNamespaceReply> home =
       servers_.At(servers.front(), request, limit);
   if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
-  const bool is_new =
-      home.ok() && request.on_existing() != v1::ON_EXISTING_KEEP;
   CreateNamespaceRequest elsewhere = request;
   elsewhere.set_on_existing(v1::ON_EXISTING_KEEP);
   if (home.ok()) {
@@ -120,10 +118,14 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
   }
   Replies<CreateNamespaceReply> others(servers.size() - 1);
   servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = CreateAt(servers[i + 1], elsewhere, is_new, limit);
+    others[i] = CreateAt(servers[i + 1], elsewhere, limit);
   });
-  RETURN_IF_ERROR(home.status());
   std::vector<absl::Status> statuses = StatusesOf(others);
+  // That the home has it, too, says less than that others have another one.
+  for (const absl::Status& status : statuses) {
+    if (ReasonOf(status) == Reason::kNamespaceReplaced) return status;
+  }
+  RETURN_IF_ERROR(home.status());
   absl::c_replace_if(statuses, IsBehindHome, absl::OkStatus());
   RETURN_IF_ERROR(MostActionableError(statuses));
   return home;
@@ -131,16 +133,13 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
 
 absl::StatusOr<CreateNamespaceReply> ClusterConnection::CreateAt(
     const std::string& server, const CreateNamespaceRequest& request,
-    bool is_new, const CallLimit& limit) {
+    const CallLimit& limit) {
   const auto reply = servers_.At(server, request, limit);
   const uint64_t present = PresentUidIn(reply.status());
   if (present == 0) return reply;
-  if (!is_new) {
-    // The home may have lost it.
-    const auto earlier = servers_.At(
-        server, RequestToDescribe(request.namespace_(), present), limit);
-    if (!earlier.ok() || earlier->status().num_keys() > 0) return reply;
-  }
+  const auto earlier = servers_.At(
+      server, RequestToDescribe(request.namespace_(), present), limit);
+  if (!earlier.ok() || earlier->status().num_keys() > 0) return reply;
   RETURN_IF_ERROR(RemoveEarlier(server, request.namespace_(),
                                 request.namespace_uid(), reply.status(),
                                 limit));

@@ -14,9 +14,6 @@
 
 namespace tensorkv {
 
-// Epochs that a Join brings are below this, so that later ones are above.
-inline constexpr uint64_t kEpochsEnd = uint64_t{1} << 63;
-
 inline constexpr uint32_t kMaxWorkers = 4096;
 // Bytes that one rank takes, with its name.
 inline constexpr uint64_t kWorkerOverheadBytes = 512;
