@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -71,13 +72,17 @@ absl::StatusOr<Worker> World::JoinMember(uint32_t actor, bool is_slow) {
     request.set_replaces_epoch(begun_[actor]);
     joined_[actor] = {};
   }
+  const std::vector<Server*> servers = HomeFirst(request.namespace_());
+  // All of them have it before anybody may be refused as a member.
   CreateNamespaceRequest create = OfMembers();
-  Worker joined;
-  for (Server* const server : HomeFirst(request.namespace_())) {
-    if (is_slow && request.epoch() != 0) Scheduler::PauseHere(Pause::kNetwork);
+  for (Server* const server : servers) {
     const auto created = CreateThere(*server, create);
     if (!created.ok()) return created.status();
     create.set_namespace_uid(created->uid());
+  }
+  Worker joined;
+  for (Server* const server : servers) {
+    if (is_slow && request.epoch() != 0) Scheduler::PauseHere(Pause::kNetwork);
     const auto reply = server->store().Join(request);
     if (!reply.ok()) return reply.status();
     joined = WorkerOf(reply->worker());
