@@ -171,7 +171,8 @@ absl::StatusOr<DescribeNamespaceReply> ClusterConnection::Route(
   const KnownNamespace known = KnownBy(replies.front().status());
   namespaces_.Learn(request.namespace_(), known);
   if (known.is_mirrored) replies.resize(1);  // The others have the same.
-  // What a deletion has left at some server is another one.
+  // A server where a deletion has left an earlier namespace of that name counts
+  // for nothing.
   std::erase_if(replies, [&](const DescribeNamespaceReply& reply) {
     return reply.status().uid() != known.uid;
   });

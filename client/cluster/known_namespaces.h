@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// What never changes of one namespace, by its uid.
+// Holds what never changes of the namespace that has this uid.
 struct KnownNamespace {
   // 0: the caller may not know which one it is.
   uint64_t uid = 0;

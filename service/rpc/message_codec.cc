@@ -76,7 +76,8 @@ absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
                      ": not a message of that type, or a string in it is not "
                      "UTF-8"));
   }
-  // Nobody reads them, nor counts them where a message is kept.
+  // Nobody reads fields that are unknown here, and whoever keeps a message does
+  // not count them.
   message->DiscardUnknownFields();
   return CheckEntries(*message, limits);
 }

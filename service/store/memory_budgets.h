@@ -25,7 +25,7 @@ struct BytesNeeded {
   uint64_t device = 0;
 };
 
-// How much of a GPU's memory tensors may take, and take now.
+// Says how much of a GPU's memory tensors may take, and take now.
 struct DeviceBudget {
   std::string device;
   uint64_t budget_bytes = 0;

@@ -1,4 +1,4 @@
-// What a store knows of its namespaces, as messages.
+// Makes messages of what a store knows of its namespaces.
 
 #ifndef TENSORKV_SERVICE_STORE_NAMESPACE_STATUS_H_
 #define TENSORKV_SERVICE_STORE_NAMESPACE_STATUS_H_

@@ -122,7 +122,8 @@ void World::LeaveEverywhere(const Action& action) {
   });
 }
 
-// Of one moment, unless the look at some server has waited.
+// Compares what the servers say at one moment, and finds nothing where the look
+// at one of them has had to wait.
 void World::CheckIds() {
   const auto is_now = std::make_shared<std::atomic<bool>>(true);
   std::vector<std::string> names = {std::string(kMembers)};

@@ -44,8 +44,9 @@ struct GroupMember {
   Step last_step = UINT64_MAX;
 };
 
-// What a WorkerGroup tells of a worker that has joined, and whose rank nobody
-// else has taken since. membership.proto explains the fields at WorkerStatus.
+// Holds what a WorkerGroup tells of a worker that has joined, and whose rank
+// nobody else has taken since. membership.proto explains the fields at
+// WorkerStatus.
 struct MemberStatus {
   std::string name;
   Worker worker;
