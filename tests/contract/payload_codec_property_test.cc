@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/contract/codec_comparison.h"
 #include "tests/contract/random_messages.h"
+#include "tests/testing/sanitizers.h"
 
 namespace tensorkv {
 namespace {
@@ -89,7 +90,7 @@ TEST_P(PayloadCodecPropertyTest, MessagesWithAWrongByteAgree) {
   std::mt19937_64 random(1);
   int num_read = 0;
   int num_valid_only = 0;
-  for (uint64_t seed = 0; seed < 5'000; ++seed) {
+  for (uint64_t seed = 0; seed < testing::FewerIfSanitized(5'000); ++seed) {
     std::string bytes = RandomMessage(GetParam(), seed % 500);
     if (bytes.empty()) continue;
     bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);

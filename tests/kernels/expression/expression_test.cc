@@ -15,6 +15,7 @@
 #include "kernels/expression/run_pack.h"
 #include "kernels/ops/adam.h"
 #include "tests/kernels/expression/program_model.h"
+#include "tests/testing/sanitizers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -298,7 +299,7 @@ using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(ExpressionModelTest, Types);
 
 TYPED_TEST(ExpressionModelTest, RandomProgramsAreWhatTheirTreesSay) {
-  constexpr int kNumPrograms = 5'000;
+  constexpr int kNumPrograms = testing::FewerIfSanitized(5'000);
   RandomPrograms programs(7);
   for (int i = 0; i < kNumPrograms && !this->HasFailure(); ++i) {
     this->Check(programs.Next());

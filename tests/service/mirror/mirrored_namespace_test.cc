@@ -60,12 +60,13 @@ class MirroredNamespaceTest : public testing::MirroredServersTest {
 
 TEST_F(MirroredNamespaceTest, HasTheBitsOfOneServerWhateverTheArrival) {
   Start();
+  constexpr Step kSteps = testing::FewerIfSanitized(30);
 
-  RunWorkers(Workers(), 1, 30);
-  RunWorkers(WorkersOfOne(), 1, 30);
+  RunWorkers(Workers(), 1, kSteps);
+  RunWorkers(WorkersOfOne(), 1, kSteps);
 
   ExpectSame();
-  EXPECT_EQ(At(1).Pull("adam")->version, 31u);
+  EXPECT_EQ(At(1).Pull("adam")->version, kSteps + 1);
 }
 
 TEST_F(MirroredNamespaceTest, HasTheSameBitsOnGpus) {
