@@ -82,6 +82,7 @@ void MirrorMember::Sum(const std::string& name_space,
        BatchesOf(name_space, account, std::move(rounds), summed)) {
     batch->has_ended.resize(batch->rounds.size());
     batch->lacks.resize(batch->rounds.size());
+    batch->num_left = batch->rounds.size();
     SumBatch(batch);
   }
 }
@@ -252,15 +253,18 @@ void MirrorMember::OnOutcomes(
   Announce(batch);
 }
 
-void MirrorMember::ReportEnded(const Batch& batch,
-                               std::vector<SummedRound> ended) {
+void MirrorMember::ReportEnded(Batch& batch, std::vector<SummedRound> ended) {
   const size_t num_ended = ended.size();
   for (const SummedRound& each : ended) {
     ++(each.sum.ok() ? environment_.counts->rounds_summed
                      : environment_.counts->rounds_failed);
   }
   batch.summed(std::move(ended));
+  // Destroyed without the mutex, as it may be the last to have the namespace.
+  Summed summed;
   MutexLock lock(&mutex_);
+  batch.num_left -= num_ended;
+  if (batch.num_left == 0) summed.swap(batch.summed);
   num_untold_ -= num_ended;
   if (num_untold_ == 0) all_told_.SignalAll();
 }

@@ -102,7 +102,11 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
     std::string name_space;
     RefPtr<BudgetAccount> account;
     std::vector<RoundToSum> rounds;
+    // Null once all rounds have ended: the batch may live on in calls to the
+    // leader, and what hears of the ends keeps keys and the namespace.
     Summed summed;
+    // Counts the rounds whose end `summed` has not been told.
+    size_t num_left = 0;
     // By round: whether it has ended; an attempt whose sum counts and that this
     // server does not have.
     std::vector<bool> has_ended;
@@ -177,8 +181,9 @@ class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
   std::vector<Waiting> ExtractWaiting(WaitingRounds::iterator first,
                                       WaitingRounds::iterator last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Calls the batch's `summed` with the ends of rounds that wait no more.
-  void ReportEnded(const Batch& batch, std::vector<SummedRound> ended);
+  // Calls the batch's `summed` with the ends of rounds that wait no more, and
+  // destroys it after the last.
+  void ReportEnded(Batch& batch, std::vector<SummedRound> ended);
   // Ends rounds that ExtractWaiting has taken out, and drops the attempts that
   // only they have waited for.
   void EndExtracted(std::vector<Waiting>& rounds, const absl::Status& status);

@@ -83,13 +83,14 @@ class RoundExchange {
 
   // Has `rounds` of a namespace summed over all servers, and returns. Memory of
   // the host is reserved from `account`. Calls `summed`, on any thread, one or
-  // more times, until it has had each round once. A round that has failed at
-  // this server may have its sum at others: once it is given again, with the
-  // same step and version, it ends with that sum. Of two rounds of one key at a
-  // time, the former ends with Aborted: the key was created again. Errors of
-  // rounds: Unavailable and DeadlineExceeded, naming a server that is not there
-  // or brings nothing · FailedPrecondition: servers have different versions of
-  // the key · ResourceExhausted.
+  // more times, until it has had each round once, and destroys it then, without
+  // waiting for another server. A round that has failed at this server may have
+  // its sum at others: once it is given again, with the same step and version,
+  // it ends with that sum. Of two rounds of one key at a time, the former ends
+  // with Aborted: the key was created again. Errors of rounds: Unavailable and
+  // DeadlineExceeded, naming a server that is not there or brings nothing ·
+  // FailedPrecondition: servers have different versions of the key ·
+  // ResourceExhausted.
   virtual void Sum(const std::string& name_space,
                    const RefPtr<BudgetAccount>& account,
                    std::vector<RoundToSum> rounds,

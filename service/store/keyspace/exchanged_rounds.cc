@@ -177,9 +177,8 @@ void EndRounds(RoundsUnderWay& rounds, std::vector<SummedRound> summed) {
     rounds.end(transaction, rounds.jobs[summed[i].place], sums[i], total[i]);
   }
   transaction.Unlock();
-  for (const SummedRound& each : summed) {
-    rounds.jobs[each.place].partial.slots.clear();
-  }
+  // A key that was removed goes with its job: the other rounds may wait long.
+  for (const SummedRound& each : summed) rounds.jobs[each.place] = {};
 }
 
 // Ends them on the pool: callers have threads that others need, and copying

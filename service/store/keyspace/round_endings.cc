@@ -233,8 +233,8 @@ void RunSome(NamespaceState& state, absl::Span<PartialSumOfKey> jobs) {
   }
   transaction.Unlock();
   // Nothing counts what was summed any more, and nobody has a sum that came too
-  // late.
-  for (PartialSumOfKey& job : jobs) job.partial.slots.clear();
+  // late. A key that was removed meanwhile goes with its job.
+  for (PartialSumOfKey& job : jobs) job = {};
 }
 
 }  // namespace

@@ -304,6 +304,22 @@ TEST_F(MirrorMemberTest, TensorsOfARoundAreGoneOnceItsEndIsTold) {
   EXPECT_THAT(used, ::testing::ElementsAre(16u, 0u));
 }
 
+// What hears of the ends keeps the keys and the namespace, and the leader may
+// take long to answer.
+TEST_F(MirrorMemberTest, CallbackIsGoneOnceAllEndsAreTold) {
+  auto hears = std::make_shared<bool>();
+  const std::weak_ptr<bool> is_there = hears;
+  member_->Sum(kMemberSpace, NewAccount(),
+               {RoundOf(1, own_), RoundOf(1, own_, 0, "other")},
+               [kept = std::move(hears)](const std::vector<SummedRound>&) {});
+
+  member_->Remove(kMemberSpace, "k", 3);
+  EXPECT_FALSE(is_there.expired());
+  member_->Remove(kMemberSpace, "other", 3);
+
+  EXPECT_TRUE(is_there.expired());
+}
+
 TEST(MirrorExchangeTest, SumHasTheHighestVersionFloorOfAllServers) {
   MirrorNetwork network(2);
   std::vector<Answer<Version>> floors(2);

@@ -2,8 +2,10 @@
 
 #include "service/store/keyspace/exchanged_rounds.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "service/store/round_exchange.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 
@@ -31,7 +34,8 @@ constexpr uint64_t kBudgetBytes = 1 << 20;
 constexpr int64_t kNumElements = 10'000;
 constexpr uint64_t kDecodedBytes = kNumElements * sizeof(float);
 
-// Keeps the rounds that it is to sum.
+// Keeps the rounds that it is to sum, until a test fails them or their keys are
+// removed.
 class SilentExchange final : public RoundExchange {
  public:
   absl::Status CheckGroup(uint32_t) const override { return absl::OkStatus(); }
@@ -40,45 +44,67 @@ class SilentExchange final : public RoundExchange {
            std::vector<RoundToSum> rounds,
            std::function<void(std::vector<SummedRound>)> summed) override {
     MutexLock lock(&mutex_);
-    rounds_ = std::move(rounds);
+    for (size_t place = 0; place < rounds.size(); ++place) {
+      std::string key = rounds[place].key;
+      rounds_[std::move(key)] = {place, std::move(rounds[place])};
+    }
     summed_ = std::move(summed);
     changed_.SignalAll();
   }
   void Applied(const std::string&, absl::string_view, Step) override {}
-  void Remove(const std::string&, const std::string&, Version) override {}
+  void Remove(const std::string&, const std::string& key, Version) override {
+    FailIfThere(key);
+  }
   void Forget(const std::string&) override {}
 
   bool has_rounds() {
     MutexLock lock(&mutex_);
     return !rounds_.empty();
   }
-  // Fails a single round that it has, or that comes within a minute, and
-  // returns how many tensors that had.
-  size_t FailOne() {
-    std::vector<RoundToSum> rounds;
-    std::function<void(std::vector<SummedRound>)> summed;
-    {
-      MutexLock lock(&mutex_);
-      bool is_over = false;
-      while (rounds_.empty() && !is_over) {
-        is_over = changed_.WaitWithTimeout(&mutex_, absl::Minutes(1));
-      }
-      if (rounds_.empty()) return 0;
-      rounds.swap(rounds_);
-      summed.swap(summed_);
+  // Waits until it has a round of the key, for up to a minute.
+  void Await(const std::string& key) {
+    MutexLock lock(&mutex_);
+    bool is_over = false;
+    while (!rounds_.contains(key) && !is_over) {
+      is_over = changed_.WaitWithTimeout(&mutex_, absl::Minutes(1));
     }
-    const size_t num_tensors = rounds[0].tensors.size();
-    rounds.clear();
-    std::vector<SummedRound> failed;
-    failed.push_back({0, absl::AbortedError("nobody answers")});
-    summed(std::move(failed));
-    return num_tensors;
+  }
+  // Awaits the round of the key, fails it, and returns how many tensors it had.
+  size_t Fail(const std::string& key) {
+    Await(key);
+    return FailIfThere(key);
   }
 
  private:
+  struct Round {
+    size_t place = 0;
+    RoundToSum round;
+  };
+
+  size_t FailIfThere(const std::string& key) {
+    std::function<void(std::vector<SummedRound>)> summed;
+    Round failed;
+    {
+      MutexLock lock(&mutex_);
+      const auto found = rounds_.find(key);
+      if (found == rounds_.end()) return 0;
+      failed = std::move(found->second);
+      rounds_.erase(found);
+      summed = summed_;
+      if (rounds_.empty()) summed_ = nullptr;
+    }
+    const size_t num_tensors = failed.round.tensors.size();
+    failed.round.tensors.clear();
+    std::vector<SummedRound> ended;
+    ended.push_back({failed.place, absl::AbortedError("nobody answers")});
+    summed(std::move(ended));
+    return num_tensors;
+  }
+
   Mutex mutex_;
   CondVar changed_;
-  std::vector<RoundToSum> rounds_ ABSL_GUARDED_BY(mutex_);
+  // By key.
+  std::map<std::string, Round> rounds_ ABSL_GUARDED_BY(mutex_);
   std::function<void(std::vector<SummedRound>)> summed_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -142,7 +168,7 @@ TEST_F(ExchangedRoundsTest, PushThatDecodesToMoreThanThereIsHasNoEffect) {
   EXPECT_FALSE(exchange_.has_rounds());
   EXPECT_EQ(ContributedBytes(), 0u);
   ASSERT_OK(Push(0, {2, Nothing()}));
-  EXPECT_EQ(exchange_.FailOne(), 2u);
+  EXPECT_EQ(exchange_.Fail("w"), 2u);
   EXPECT_EQ(ContributedBytes(), 0u);
 }
 
@@ -157,7 +183,7 @@ TEST_F(ExchangedRoundsTest, RoomToDecodeIsThereOnceTheRoundCloses) {
 
   ASSERT_OK(Push(1, {{.key = "w", .skip = true}}));
 
-  EXPECT_EQ(exchange_.FailOne(), 1u);
+  EXPECT_EQ(exchange_.Fail("w"), 1u);
   EXPECT_EQ(ContributedBytes(), 0u);
 }
 
@@ -176,6 +202,22 @@ TEST_F(ExchangedRoundsTest, RepeatTakesNoRoomToDecode) {
   ASSERT_OK(*again.answer);
   EXPECT_TRUE((*again.answer)->results[0].repeated);
   EXPECT_EQ(ContributedBytes(), kDecodedBytes);
+}
+
+// The exchange has both rounds, and ends that of the key.
+TEST_F(ExchangedRoundsTest, KeyThatIsRemovedDoesNotStayForTheRoundOfAnother) {
+  Create(1);
+  Init("other", 1);
+  ASSERT_OK(
+      Push(0, {{.key = "w", .skip = true}, {.key = "other", .skip = true}}));
+  exchange_.Await("w");
+
+  ASSERT_OK(store_.Delete(testing::DeleteOf({"w"}, "n"), {}));
+
+  // The value of the other, and room for that which its round will make.
+  EXPECT_EQ(testing::Described(store_, "n").memory().values(),
+            2 * sizeof(float));
+  exchange_.Fail("other");
 }
 
 }  // namespace exchanged_rounds_test
