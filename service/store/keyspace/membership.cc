@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -401,8 +403,12 @@ absl::StatusOr<JoinReply> AddWorkerAndWake(NamespaceState& state,
   const bool was_formed = state.workers->is_formed();
   absl::StatusOr<JoinReply> reply = AddWorker(transaction, request, lease);
   if (!reply.ok()) return reply;
-  // An elastic group then awaits none of those who have not come.
-  if (state.workers->is_formed() && !was_formed) OnWorkersGone(transaction, {});
+  // An elastic group then awaits none of those who have not come, or were lost.
+  if (state.workers->is_formed() && !was_formed) {
+    std::vector<uint32_t> ranks(state.workers->num_ranks());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    OnWorkersGone(transaction, ranks);
+  }
   // The calls of the epoch that was replaced end.
   if (request.replaces_epoch() != 0 || request.epoch() != 0) {
     WakeAll(transaction);

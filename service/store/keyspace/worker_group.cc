@@ -318,9 +318,9 @@ std::vector<uint32_t> WorkerGroup::SetOnWorkerLoss(
     if (StateOf(rank) != State::kLost && !HasLeft(rank)) continue;
     gone.push_back(rank);
     if (!is_whole()) continue;
-    // The steps that somebody has reached did without it.
-    Step& step = StepAt(rank);
-    step = std::max(step, max_step_);
+    // The steps that somebody has reached did without it. Of what it has
+    // contributed to later ones nothing is left.
+    StepAt(rank) = max_step_;
     members_[rank].first_step = After(max_step_);
     repeating_ranks_.erase(rank);
   }

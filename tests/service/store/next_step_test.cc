@@ -1,6 +1,7 @@
 // What Join and KeepAlive tell is what a push may bring: in random schedules of
 // groups with and without a quorum, whose updates fail, whose workers are lost,
-// leave and come back, no rank that pushes its next step hears of a gap.
+// leave and come back, and whose configuration changes, no rank that pushes its
+// next step hears of a gap.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,7 +32,8 @@ constexpr absl::Duration kGrace = absl::Seconds(1);
 
 class RandomGroup {
  public:
-  explicit RandomGroup(uint32_t seed) : random_(seed) {
+  explicit RandomGroup(uint32_t seed)
+      : is_updated_(seed % 2 > 0), random_(seed) {
     NamespaceConfig config = {.mode = Mode::kSync,
                               .num_workers = kNumWorkers,
                               .rule = {.name = "accumulate"},
@@ -79,6 +81,7 @@ class RandomGroup {
   }
 
   void Move(uint32_t rank) {
+    if (is_updated_ && Below(20) == 0) return Update();
     Member& member = members_[rank];
     if (!member.worker) return Join(rank);
     switch (Below(10)) {
@@ -96,13 +99,38 @@ class RandomGroup {
         return;
       case 2:
         if (Below(2) > 0) return;
-        Note(rank, "fails");
-        EXPECT_OK(store_.Leave(testing::FailureOf("n", *member.worker)));
-        member.worker.reset();
-        return;
+        return Fail(rank);
       default:
         return Push(rank, /*fails=*/Below(4) == 0);
     }
+  }
+
+  void Fail(uint32_t rank) {
+    Note(rank, "fails");
+    EXPECT_OK(store_.Leave(testing::FailureOf("n", *members_[rank].worker)));
+    members_[rank].worker.reset();
+  }
+
+  // Changes the quorum, or has the group continue, for a while or for a moment.
+  // Before that, all may be lost.
+  void Update() {
+    const bool all_fail = Below(2) == 0;
+    for (uint32_t rank = 0; all_fail && rank < kNumWorkers; ++rank) {
+      if (members_[rank].worker) Fail(rank);
+    }
+    if (Below(3) == 0) {
+      return Update({.quorum = Below(kNumWorkers + 1)}, "quorum");
+    }
+    Update({.on_worker_loss = OnWorkerLoss::kContinue}, "on_worker_loss");
+    if (Below(2) > 0) return;
+    Update({.on_worker_loss = OnWorkerLoss::kFail}, "on_worker_loss");
+  }
+
+  void Update(const NamespaceConfig& config, const std::string& field) {
+    const bool continues = config.on_worker_loss == OnWorkerLoss::kContinue;
+    absl::StrAppend(&trace_, "update of ", field, ": quorum ", config.quorum,
+                    continues ? ", CONTINUE\n" : ", FAIL\n");
+    EXPECT_OK(store_.UpdateNamespace(testing::UpdateOf("n", config, {field})));
   }
 
   void Join(uint32_t rank) {
@@ -162,6 +190,7 @@ class RandomGroup {
     }
   }
 
+  const bool is_updated_;
   std::mt19937 random_;
   std::string trace_;
   testing::ScriptedBackend backend_;

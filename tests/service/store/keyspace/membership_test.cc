@@ -47,14 +47,16 @@ TEST_F(MembershipTest, OneAlarmWatchesAllLeases) {
   EXPECT_EQ(alarms_.num_pending(), 1u);
 }
 
-class ElasticGroupTest : public MembershipTest,
-                         public ::testing::WithParamInterface<Mode> {
+class ElasticMembershipTest : public MembershipTest {
  protected:
   Worker JoinAs(const std::string& name, uint32_t rank) {
     return WorkerOf(
         store_.Join(testing::JoinOf("n", name, kLease, rank))->worker());
   }
 };
+
+class ElasticGroupTest : public ElasticMembershipTest,
+                         public ::testing::WithParamInterface<Mode> {};
 
 TEST_P(ElasticGroupTest, WhoFormsItEndsWaitsForThoseWhoHaveNotCome) {
   Create({.mode = GetParam(), .num_workers = 2, .max_workers = 3});
@@ -73,6 +75,23 @@ TEST_P(ElasticGroupTest, WhoFormsItEndsWaitsForThoseWhoHaveNotCome) {
 
 INSTANTIATE_TEST_SUITE_P(, ElasticGroupTest,
                          ::testing::Values(Mode::kSync, Mode::kBounded));
+
+TEST_F(ElasticMembershipTest, WhoIsLostBeforeItFormsMustPushNothingAgain) {
+  Create({.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});
+  ASSERT_OK(Push(JoinAs("a", 0), 1));
+  LoseAllBut({});
+  JoinAs("b", 1);
+  LoseAllBut({});  // a must push step 1 again
+  ASSERT_OK(Push(JoinAs("c", 2), 2));
+
+  const Worker d = JoinAs("d", 1);
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply a, TryJoin("a"));
+  EXPECT_EQ(a.next_step(), 3u);
+  ASSERT_OK(Push(d, 1));
+  ASSERT_OK(Push(d, 2));
+  EXPECT_EQ(Value(), 3);
+}
 
 TEST_F(MembershipTest, WhoLeavesMustPushNothingAgain) {
   Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});

@@ -348,6 +348,21 @@ TEST(WorkerGroupTest, GroupThatIsToFailNeedsTheLostAboveWhatWasReached) {
   EXPECT_EQ(group.step_of(1), 5u);
 }
 
+// The rounds that it was ahead with have failed, and need not be made again.
+TEST(WorkerGroupTest, GroupThatIsToFailAwaitsTheLostWhereTheOthersAre) {
+  Group group(Fixed(2, OnWorkerLoss::kContinue));
+  group.MustJoin("a");
+  group.Reach(group.MustJoin("b"), 2);
+  group.Lose(1);
+  group.LowerMaxStep(/*open=*/0);
+
+  group.SetOnWorkerLoss(Fixed(2));
+
+  group.MustJoin("b", group.max_step());
+  EXPECT_EQ(group.first_step_of(1), 1u);
+  EXPECT_EQ(group.step_of(1), 0u);
+}
+
 TEST(WorkerGroupTest, StepsThatComeWithKeysAreOfTheWorkersThatHaveMadeThem) {
   Group from(Fixed(2));
   from.Reach(from.MustJoin("a"), 3);
