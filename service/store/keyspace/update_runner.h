@@ -14,13 +14,13 @@
 namespace tensorkv {
 
 // Adds an update to the work of the transaction, or to its key's queue if
-// another one runs. One without slots, of a round that all have skipped, only
-// counts that round as closed.
+// something runs, or must run before. One without slots, of a round that all
+// have skipped, only counts that round as closed.
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 
-// Clears is_updating of a key whose updates have waited for something else,
-// such as a copy of its states. Adds the key to `keys`, for
-// UpdateRunner::RunNext, if its next update can run. REQUIRES: is_updating.
+// Clears is_updating of a key whose updates have waited for something else, its
+// restored states. Adds the key to `keys`, for UpdateRunner::RunNext, if its
+// next update can run. REQUIRES: is_updating.
 void EndUpdating(Transaction& transaction, const KeyPtr& key,
                  std::vector<KeyPtr>& keys);
 
