@@ -193,7 +193,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Raised once by every transaction that has called MarkChanged; kept through
   // deletes of keys.
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
-  // The revision of what was admitted last; raised by Transaction::revision.
+  // The revision of what was admitted last, or of a snapshot that was opened
+  // since; raised for each.
   uint64_t last_admitted ABSL_GUARDED_BY(mutex) = 0;
   // No key that was deleted has had a version above.
   Version version_floor ABSL_GUARDED_BY(mutex) = 0;

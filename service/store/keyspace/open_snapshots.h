@@ -64,8 +64,8 @@ struct OpenSnapshot {
 //     in [since, until) and that have not looked at it.
 class OpenSnapshots {
  public:
-  // Opens a snapshot, which stays where it is until Close. REQUIRES: no open
-  // snapshot has a higher revision.
+  // Opens a snapshot, which stays where it is until Close. REQUIRES: no other
+  // snapshot, and no change, has that revision or a higher one.
   void Open(OpenSnapshot* snapshot, uint64_t revision);
   // Lets go of up to `max_keys` of what the snapshot has not looked at, which
   // are moved to `dropped`. Returns whether that was all: then the snapshot is

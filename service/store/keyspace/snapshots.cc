@@ -176,7 +176,7 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.multipliers = bound->multipliers.List();
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
-    state_.snapshots->Open(&snapshot_, state_.last_admitted);
+    state_.snapshots->Open(&snapshot_, ++state_.last_admitted);
     is_open_ = true;
     snapshot.config = state_.config;
     snapshot.former_quorums = state_.mode->former_quorums();

@@ -86,13 +86,13 @@ TEST_F(OpenSnapshotsTest, KeyThatIsTakenIsNotLackedAgain) {
 
 TEST_F(OpenSnapshotsTest, OneThatEndsLetsGoOfWhatItHasNotLookedAt) {
   OpenSnapshot& one = Open(1);
-  OpenSnapshot& other = Open(1);
-  Keep("k", 1, 2);
+  OpenSnapshot& other = Open(2);
+  Keep("k", 1, 3);
 
   Close(one);
 
   EXPECT_EQ(snapshots_.num_kept(), 1u);
-  EXPECT_EQ(snapshots_.newest(), 1u);
+  EXPECT_EQ(snapshots_.newest(), 2u);
   Close(other);
   EXPECT_EQ(snapshots_.num_kept(), 0u);
   EXPECT_EQ(snapshots_.newest(), 0u);

@@ -157,8 +157,8 @@ TEST_F(SnapshotsTest, KeysThatGoWhileTheirUpdatesWaitAreInItAfterThese) {
       BeginPush(PushOf("n", key, kMany));
     }
     EXPECT_OK(store_.Delete(testing::DeleteOf({"deleted"}, "n")));
-    Replace("n", "replaced", 1);
     backend_.Release();
+    Replace("n", "replaced", 1);
     return absl::OkStatus();
   });
 
@@ -190,7 +190,8 @@ TEST_F(SnapshotsTest, UpdateThatFailsLeavesTheKeyInItAndInTheNext) {
 
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
 
-  for (const KeptSnapshot* each : {&snapshot, &std::as_const(next)}) {
+  for (const KeptSnapshot* each :
+       {&std::as_const(snapshot), &std::as_const(next)}) {
     ASSERT_EQ(each->keys.size(), 1u);
     EXPECT_EQ(each->keys[0].version, 2u);
     EXPECT_EQ(each->keys[0].update_count, 1u);
