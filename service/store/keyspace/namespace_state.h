@@ -190,8 +190,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status gone ABSL_GUARDED_BY(mutex);
   // The keys that have open rounds, or rounds that workers must push again.
   absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
-  // Raised once by every transaction that has called MarkChanged; kept through
-  // deletes of keys.
+  // The revision that is told: raised once by every transaction that has called
+  // MarkChanged, when its changes are there; kept through deletes of keys.
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
   // The revision of what was admitted last, or of a snapshot that was opened
   // since; raised for each.

@@ -87,6 +87,8 @@ class OpenSnapshots {
   // Returns whether the snapshot has looked at all.
   bool Take(OpenSnapshot& snapshot, size_t max_keys,
             std::vector<KeptKeyPtr>& taken, std::vector<KeptKeyPtr>& dropped);
+
+  // Returns how many former keys are kept.
   size_t num_kept() const { return former_.size(); }
   // Is notified when a kept key becomes ready. Not a CondVar: the mutex is a
   // fair one.

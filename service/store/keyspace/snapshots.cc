@@ -204,7 +204,7 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
 // changed from then on, so these come first.
 void SnapshotRun::Walk() {
   std::vector<KeptKeyPtr> dropped;  // they go without the mutex
-  Transaction transaction(state_);
+  Transaction transaction(state_, Transaction::Thread::kOwn);
   {
     const Pause pause(state_, sink_);
     if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken_,

@@ -29,6 +29,11 @@ void Transaction::Unlock() {
 Transaction::~Transaction() {
   Unlock();
   dropped_.clear();
+  if (thread_ == Thread::kOwn) {
+    Do(state_, effects_);
+    if (work_) UpdateRunner(state_).RunHere(*std::move(work_));
+    return;
+  }
   if (thread_ == Thread::kCaller) {
     Do(state_, effects_);
     if (work_) UpdateRunner(state_).Run(*std::move(work_));

@@ -73,8 +73,9 @@ struct WorkOfChange {
 class Transaction {
  public:
   // Where the change happens. The threads of alarms and of the device serve
-  // everybody, so that what may take long leaves them.
-  enum class Thread { kCaller, kAlarms, kDevice };
+  // everybody, so that what may take long leaves them; kOwn serves nobody
+  // else, and does all of it.
+  enum class Thread { kCaller, kOwn, kAlarms, kDevice };
   // Dropped is what must not be destroyed under the mutex.
   using Dropped = std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>,
                                ClosedRounds, std::list<PendingUpdate>>;

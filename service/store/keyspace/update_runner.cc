@@ -64,8 +64,8 @@ struct RunningPass : Unfinished {
   std::unique_ptr<UpdatePass> pass;
 };
 
-// Has the first of the key's queue begin. Returns a copy if that must run
-// before.
+// Has the first of the key's queue begin, unless a copy for snapshots must run
+// before it, which is returned.
 std::optional<PendingUpdate> CopyBeforeNext(NamespaceState& state,
                                             StoredKey& key) {
   const PendingUpdate& next = key.pending().front();

@@ -37,6 +37,8 @@ class UpdateRunner {
 
   // Runs the work here if it is little, else on the pool.
   void Run(WorkOfChange work);
+  // Runs the work here, however much it is.
+  void RunHere(WorkOfChange work);
   // Runs the work on the pool; does nothing when the store has ended.
   void RunOnPool(WorkOfChange work);
   // Runs the next update of each key, on the pool. REQUIRES: is_updating was
@@ -44,7 +46,6 @@ class UpdateRunner {
   void RunNext(std::vector<KeyPtr> keys);
 
  private:
-  void RunHere(WorkOfChange work);
   // Runs the updates and publishes their values, here or on the device.
   void RunPass(UpdatePass updates);
   // Has the device run the updates, and a thread publish them.
