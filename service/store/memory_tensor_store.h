@@ -215,9 +215,6 @@ class MemoryTensorStore final : public TensorStore,
   // Returns what RecentDeletes::MayBeDeletedSince returns.
   bool MayBeDeletedSince(absl::string_view name_space,
                          absl::Duration since) const;
-  // Gets the right to take a snapshot of each namespace, for a move. Errors:
-  // those of `may_wait`.
-  absl::Status BeginSnapshots(absl::FunctionRef<absl::Status()> may_wait);
   // Removes, in all namespaces but mirrored ones, the keys that are `chosen`.
   void DropKeys(
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
@@ -232,8 +229,6 @@ class MemoryTensorStore final : public TensorStore,
   // The uid of the namespace "default" with which the store has begun.
   uint64_t own_default_uid_ = 0;
 
-  // The rights to take snapshots for the move, by their namespaces.
-  std::map<NamespacePtr, LongLock::Holder> begun_snapshots_;
   mutable Mutex mutex_;
   Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);
   // Also names that were to be deleted here, and are elsewhere.

@@ -57,7 +57,6 @@ absl::Status MemoryTensorStore::Fence(
                      ": it is mirrored, and a server that gets partitions "
                      "might not have it"));
   }
-  RETURN_IF_ERROR(BeginSnapshots(may_wait));
   fence_.BeginMove(partitions);
   for (const NamespacePtr& each : All()) each->FenceKeys();
   fence_.FenceAll();
@@ -78,47 +77,12 @@ absl::Status MemoryTensorStore::Fence(
   return absl::OkStatus();
 }
 
-// Begins them in their order, in which a checkpoint comes to them, too.
-absl::Status MemoryTensorStore::BeginSnapshots(
-    absl::FunctionRef<absl::Status()> may_wait) {
-  begun_snapshots_.clear();
-  for (const NamespacePtr& each : All()) {
-    std::optional<LongLock::Holder> begun = each->TryBeginSnapshot();
-    for (; !begun; begun = each->TryBeginSnapshot()) {
-      const absl::Status waits = may_wait();
-      if (!waits.ok()) {
-        return absl::Status(
-            waits.code(),
-            absl::StrCat("keys that are to move: a checkpoint does not end: ",
-                         waits.message()));
-      }
-      absl::SleepFor(kLookAgain);
-    }
-    begun_snapshots_[each] = *std::move(begun);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status MemoryTensorStore::TakeSnapshotOfFenced(SnapshotSink& sink) {
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     // It was deleted meanwhile.
     if (!found.ok()) continue;
-    auto node = begun_snapshots_.extract(*found);
-    std::optional<LongLock::Holder> begun;
-    if (node.empty()) {
-      begun = (*found)->TryBeginSnapshot();
-    } else {
-      begun = std::move(node.mapped());
-    }
-    // Nobody waits while keys are shut.
-    if (!begun) {
-      return absl::UnavailableError(
-          absl::StrCat("namespace ", Quoted(name),
-                       ": it was created while others began to move, and a "
-                       "checkpoint of it is being written"));
-    }
-    RETURN_IF_ERROR((*found)->TakeSnapshotOfFenced(*std::move(begun), sink));
+    RETURN_IF_ERROR((*found)->TakeSnapshotOfFenced(sink));
   }
   return absl::OkStatus();
 }
@@ -128,10 +92,7 @@ void MemoryTensorStore::FenceReads() {
   for (const NamespacePtr& each : All()) each->WakeForFence();
 }
 
-void MemoryTensorStore::Unfence() {
-  begun_snapshots_.clear();
-  fence_.Unfence();
-}
+void MemoryTensorStore::Unfence() { fence_.Unfence(); }
 
 void MemoryTensorStore::DropKeys(
     absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen) {
@@ -145,7 +106,6 @@ void MemoryTensorStore::DropKeys(
 }
 
 void MemoryTensorStore::GiveAway() {
-  begun_snapshots_.clear();
   // Asked for each key: what comes back meanwhile is fenced no more, and stays.
   DropKeys([&](absl::string_view name_space, absl::string_view key) {
     const auto fence = fence_.view();

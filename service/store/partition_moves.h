@@ -39,11 +39,9 @@ class PartitionMoves {
   // is open or must be pushed again, or all who took part had joined and are
   // members no more. What was admitted has had its effect then, or waits in the
   // queue of its key, or is made again by whoever joins next. Whoever is
-  // refused has changed nothing. No key is fenced before what else is copied of
-  // all keys, such as a checkpoint, has ended, and none begins before the
-  // snapshot has been taken. After errors, Unfence. Errors: those of
-  // `may_wait`, which is asked now and then while such a copy goes on or rounds
-  // are open · Unimplemented: a namespace is mirrored.
+  // refused has changed nothing. After errors, Unfence. Errors: those of
+  // `may_wait`, which is asked now and then while rounds are open ·
+  // Unimplemented: a namespace is mirrored.
   virtual absl::Status Fence(const PartitionSet& partitions,
                              absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are fenced, as of

@@ -59,6 +59,13 @@ struct RememberedRound {
   bool all_skipped = false;
 };
 
+// What a snapshot has of the steps of a key: the first one that is open or must
+// be pushed again, or UINT64_MAX, and the last one that has closed.
+struct RoundSteps {
+  Step first_unclosed = UINT64_MAX;
+  Step last_closed = 0;
+};
+
 // A step whose round has failed, until all who had contributed have contributed
 // again.
 struct RoundToRepush {

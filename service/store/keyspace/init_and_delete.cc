@@ -14,6 +14,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"
+#include "service/store/keyspace/snapshot_copies.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -416,7 +417,6 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
 Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
   const KeyPtr& key = keys_[entry];
   if (existing != nullptr) {
-    OngoingSnapshot::BeforeChange(transaction_, *existing);
     replaced_.emplace_back(existing->name(), state_.LastVersionOf(*existing));
     // Above every version that updates under way will report, or that the state
     // had which a restart has lost.
@@ -429,8 +429,8 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
   } else {
     key->version = state_.version_floor + 1;
   }
+  key->revision = transaction_.revision();
   state_.keys.Insert(key, hashes_[entry]);
-  OngoingSnapshot::AfterCreation(transaction_, *key);
   if (state_.keys_made) state_.keys_made->push_back(key);
   transaction_.MarkChanged();
   return key->version;
@@ -452,11 +452,11 @@ absl::Status CreateKeys(
       .status();
 }
 
-void RemoveKey(Transaction& transaction, const StoredKey& key) {
+void RemoveKey(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
+  KeepBeforeRemoval(transaction, key);
   KeyPtr removed = state.keys.Erase(key.name());
   removed->Retire(state.restored_versions);
-  OngoingSnapshot::AfterRemoval(transaction, *removed);
   RemoveRounds(transaction, *removed);
   transaction.Drop(std::move(removed));
 }
@@ -524,7 +524,6 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     const std::string& key = request.keys(i);
     StoredKey* const existing = state.keys.Find(key, hashes[i]);
     if (existing == nullptr) continue;  // it was named before
-    OngoingSnapshot::BeforeChange(transaction, *existing);
     EndPullsOf(transaction, *existing);
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);

@@ -4,10 +4,12 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_KEY_ACCESS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
+#include "kernels/update_rule.h"
 
 namespace tensorkv {
 
@@ -24,15 +26,26 @@ class KeyAccess : public RefCounted {
   // not.
   virtual bool uses_states() const { return true; }
 
+  // Is called while the access waits, before the key gets another rule or other
+  // states.
+  virtual void BeforeRuleChange(const StoredKey& key) {}
+
   // Begin finds what Run copies; End writes what is kept in the key itself.
-  // Begin and End are called with the namespace's mutex held, Run without it.
+  // `status` is that of the whole pass, `rule` the one that the key had at
+  // Begin. Both are called with the namespace's mutex held, the others without.
   // REQUIRES for Run: the key's states are filled, if the access uses them.
   virtual void Begin(const StoredKey& key) = 0;
-  virtual void Run(Backend& device) = 0;
-  virtual void End(StoredKey& key) const {}
+  // Adds copies to host memory, which are made together with those of others,
+  // before Run.
+  virtual void AddDownloads(std::vector<MemoryCopy>& downloads) {}
+  virtual void Run(Backend& device) {}
+  virtual void End(StoredKey& key, const absl::Status& status,
+                   const UpdateRule& rule) {}
 
-  // Returns the first error of Begin or Run.
+  // Returns the first error of Begin, AddDownloads or Run.
   const absl::Status& status() const { return status_; }
+  // Keeps `status` if it is the first error.
+  void Fail(const absl::Status& status) { status_.Update(status); }
   // Returns how many bytes are read and written.
   virtual uint64_t size_bytes() const = 0;
 

@@ -25,10 +25,9 @@ absl::Status CreateKeys(
     NamespaceState& state, InitRequest request, bool have_arrived,
     absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made);
 
-// Removes a key and its rounds from the namespace. A snapshot that is under way
-// keeps what it has taken of the key. REQUIRES: the mutex is held, and
-// OngoingSnapshot::BeforeChange was called.
-void RemoveKey(Transaction& transaction, const StoredKey& key);
+// Removes a key and its rounds from the namespace; open snapshots keep what
+// they lack of it. REQUIRES: the mutex is held.
+void RemoveKey(Transaction& transaction, StoredKey& key);
 
 }  // namespace tensorkv
 

@@ -50,7 +50,6 @@ bool IsDeserted(const NamespaceState& state) {
 // never asked for.
 void Drop(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
-  OngoingSnapshot::BeforeChange(transaction, key);
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
   RemoveKey(transaction, key);
   transaction.MarkChanged();

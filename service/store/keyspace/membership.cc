@@ -226,7 +226,6 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
     for (const uint32_t rank : ranks) {
       if (state.mode->MustRepush(rank) &&
           !state.workers->Needs(rank, UINT64_MAX)) {
-        OngoingSnapshot::BeforeChange(transaction, *key);
         key->rounds->ClearRepush(rank);
       }
     }

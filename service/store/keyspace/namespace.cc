@@ -104,17 +104,20 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   }
   group.min_lease = environment.min_lease;
   group.max_lease = environment.max_lease;
+  auto snapshots = std::make_unique<OpenSnapshots>();
   auto workers = std::make_unique<WorkerGroup>(group);
-  ASSIGN_OR_RETURN(std::unique_ptr<PushMode> mode,
-                   PushMode::Create(config, workers.get()));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<PushMode> mode,
+      PushMode::Create(config, workers.get(), &snapshots->revisions()));
   ASSIGN_OR_RETURN(config.budget_bytes,
                    environment.budgets->BudgetOf(name, config.budget_bytes));
   config.rule = rule.spec();
   mode->FillDefaults(config);
   const uint64_t text_bytes = TextBytes(rule);
   auto state = std::make_shared<NamespaceState>(
-      name, std::move(config), std::move(workers), std::move(mode),
-      MakeRefCounted<BoundRule>(std::move(rule)), environment, uid);
+      name, std::move(config), std::move(snapshots), std::move(workers),
+      std::move(mode), MakeRefCounted<BoundRule>(std::move(rule)), environment,
+      uid);
   if (text_bytes > 0) {
     ASSIGN_OR_RETURN(Reservation overhead,
                      Reservation::Create(state->memory.metadata(), text_bytes));

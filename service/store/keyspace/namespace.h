@@ -21,7 +21,6 @@
 #include "service/store/call_window.h"
 #include "service/store/device_work.h"
 #include "service/store/key_fence.h"
-#include "service/store/keyspace/long_lock.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/snapshot.h"
@@ -106,12 +105,9 @@ class Namespace {
   // Looks again at all waiting calls after FenceReads of the fence: calls
   // that it keeps out now end.
   void WakeForFence();
-  // Returns the right to take a snapshot, which one has at a time; nothing if
-  // another one is taken.
-  std::optional<LongLock::Holder> TryBeginSnapshot();
-  // Takes the snapshot as PartitionMoves does, with that right. Errors: also
-  // Unavailable, if a round has failed since FenceKeysIfIdle.
-  absl::Status TakeSnapshotOfFenced(LongLock::Holder begun, SnapshotSink& sink);
+  // Takes the snapshot as PartitionMoves does. Errors: also Unavailable, if a
+  // round has failed since FenceKeysIfIdle.
+  absl::Status TakeSnapshotOfFenced(SnapshotSink& sink);
   // Removes the keys whose names are `chosen`, as if they had never been:
   // neither waiting calls nor the observer hear of it. Locks the mutex for some
   // keys at a time.

@@ -44,6 +44,7 @@ absl::StatusOr<bool> IsRepeat(const CallWindow& calls, const Caller& caller,
 }  // namespace
 
 NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
+                               std::unique_ptr<OpenSnapshots> its_snapshots,
                                std::unique_ptr<WorkerGroup> its_workers,
                                std::unique_ptr<PushMode> its_mode,
                                SharedRule rule,
@@ -53,6 +54,7 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       uid(its_uid == 0 ? NewUid() : its_uid),
       config(std::move(its_config)),
       is_guarded(config.gradient_guard.is_on()),
+      snapshots(std::move(its_snapshots)),
       workers(std::move(its_workers)),
       environment(its_environment),
       memory(absl::StrCat("namespace ", Quoted(name)), config.budget_bytes,
@@ -61,7 +63,6 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      snapshot_lock(name, "a checkpoint or a move of keys"),
       rules_lock(name, "changes of rules that came before"),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
 

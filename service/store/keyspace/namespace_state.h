@@ -26,7 +26,7 @@
 #include "service/store/keyspace/key_table.h"
 #include "service/store/keyspace/long_lock.h"
 #include "service/store/keyspace/namespace.h"
-#include "service/store/keyspace/ongoing_snapshot.h"
+#include "service/store/keyspace/open_snapshots.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/stored_key.h"
@@ -73,16 +73,15 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key that is due takes the mutex by itself.
 //
-// Locks are taken in this order: snapshot_lock, rules_lock, large_calls_mutex,
-// mutex, and those of the alarms and of a Cancellation, under which nothing of
-// a namespace is called. The mutex of the store is taken with none of these
-// held; those of the call window and of the task pool never with `mutex`, but
-// under snapshot_lock and rules_lock they may be, as nothing of a namespace is
-// called under them. No answer is sent under `mutex` or rules_lock, and no
-// update runs under any; memory of a device is allocated, and patterns are
-// matched, under rules_lock alone. Who takes a snapshot holds snapshot_lock
-// throughout, and copies and writes under it. These two are held for long, so
-// that a call waits for them no longer than it may.
+// Locks are taken in this order: rules_lock, large_calls_mutex, mutex, and
+// those of the alarms and of a Cancellation, under which nothing of a namespace
+// is called. The mutex of the store is taken with none of these held; those of
+// the call window and of the task pool never with `mutex`, but under rules_lock
+// they may be, as nothing of a namespace is called under them. No answer is
+// sent under `mutex` or rules_lock, and no update runs; memory of a device is
+// allocated, and patterns are matched, under rules_lock alone. That one is held
+// for long, so that a call waits for it no longer than it may. Who takes a
+// snapshot takes the mutex for some keys at a time.
 //
 // The mutex is fair, so that calls over many keys, which take it again and
 // again, let others in between.
@@ -92,6 +91,7 @@ struct NamespaceCounts {
 // call of it has ended.
 struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   NamespaceState(std::string name, NamespaceConfig config,
+                 std::unique_ptr<OpenSnapshots> snapshots,
                  std::unique_ptr<WorkerGroup> workers,
                  std::unique_ptr<PushMode> mode, SharedRule rule,
                  const NamespaceEnvironment& environment, uint64_t uid);
@@ -157,6 +157,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   NamespaceConfig config;
   // Says whether config.gradient_guard is on.
   std::atomic<bool> is_guarded;
+  const std::unique_ptr<OpenSnapshots> snapshots ABSL_PT_GUARDED_BY(mutex);
   const std::unique_ptr<WorkerGroup> workers ABSL_PT_GUARDED_BY(mutex);
   const NamespaceEnvironment environment;
   NamespaceMemory memory;
@@ -166,8 +167,6 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;
 
-  // Held by who takes a snapshot: there is one at a time.
-  LongLock snapshot_lock;
   // Held by who changes rules, while memory is allocated.
   LongLock rules_lock;
   // Held in each locking by calls that read many keys: so a call for few keys
@@ -191,16 +190,17 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status gone ABSL_GUARDED_BY(mutex);
   // The keys that have open rounds, or rounds that workers must push again.
   absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
-  // Raised once by every transaction that has called MarkChanged; kept through
-  // deletes of keys.
+  // The revision that is told: raised once by every transaction that has called
+  // MarkChanged, when its changes are there; kept through deletes of keys.
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
+  // The revision of what was admitted last, or of a snapshot that was opened
+  // since; raised for each.
+  uint64_t last_admitted ABSL_GUARDED_BY(mutex) = 0;
   // No key that was deleted has had a version above.
   Version version_floor ABSL_GUARDED_BY(mutex) = 0;
   // No update makes a version up to here: the namespace may have had it after
   // the moment from which it was restored.
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
-  // The snapshot that is being taken; null if none is.
-  std::shared_ptr<OngoingSnapshot> snapshot ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);

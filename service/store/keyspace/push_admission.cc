@@ -9,6 +9,7 @@
 #include "service/store/keyspace/pull_cast.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/row_batches.h"
+#include "service/store/keyspace/snapshot_copies.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -428,13 +429,14 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
-  if (state_.snapshot) OngoingSnapshot::BeforeChange(transaction_, key);
   if (!forgets_contributions_) {
     mode.Record(key, request_,
                 records_.Split(mode.BytesToRecord(key, request_)));
   }
   if (!applies_at_once_) return AddToRound(entries, first);
-  if (key.is_updating) return QueueUpdate(entries, first);
+  if (!TryBegin(transaction_, key, transaction_.revision())) {
+    return QueueUpdate(entries, first);
+  }
   if (!UpdateSimply(entries, first)) UpdateIdleKey(entries, first);
 }
 

@@ -140,14 +140,15 @@ absl::Status PushCopies::Make(const PushRequest& request,
   return absl::OkStatus();
 }
 
-// Checks that contributions to updates that wait for others, or for a
-// checkpoint's copies of states, are there when those end.
+// Checks that contributions to updates that wait for others, or for copies for
+// snapshots, are there when those end.
 bool PushCopies::CanStartLater(const EntriesByKey& entries) const {
-  return state_.mode->applies_at_once() && state_.snapshot == nullptr &&
-         entries.repeats.empty() &&
+  const uint64_t newest = state_.snapshots->newest();
+  return state_.mode->applies_at_once() && entries.repeats.empty() &&
          std::none_of(entries.keys.begin(), entries.keys.end(),
-                      [](const EntriesByKey::KeyOfEntry& entry) {
-                        return entry.key->is_updating;
+                      [newest](const EntriesByKey::KeyOfEntry& entry) {
+                        const StoredKey& key = *entry.key;
+                        return key.is_updating || key.revision <= newest;
                       });
 }
 

@@ -129,8 +129,9 @@ class AsyncMode : public PushMode {
 // BoundedMode is async, but nobody runs too far ahead of the slowest worker.
 class BoundedMode final : public AsyncMode {
  public:
-  BoundedMode(const WorkerGroup* workers, uint32_t staleness)
-      : AsyncMode(workers), staleness_(staleness) {}
+  BoundedMode(const WorkerGroup* workers, uint32_t staleness,
+              const SnapshotRevisions* snapshots)
+      : AsyncMode(workers), staleness_(staleness), snapshots_(snapshots) {}
 
   bool forgets_contributions() const override { return false; }
 
@@ -181,7 +182,7 @@ class BoundedMode final : public AsyncMode {
   void Record(StoredKey& key, const PushRequest& request,
               Reservation overhead) const override {
     key.RecordContribution(ContributorOf(request), request.step,
-                           std::move(overhead));
+                           std::move(overhead), snapshots_);
   }
 
   absl::Status Restore(const KeySnapshot& snapshot,
@@ -212,6 +213,7 @@ class BoundedMode final : public AsyncMode {
 
  private:
   const uint32_t staleness_;
+  const SnapshotRevisions* const snapshots_;
 };
 
 // Contributions become one update when their round closes.
@@ -546,15 +548,17 @@ absl::Status PushMode::CheckConfig(const NamespaceConfig& config) {
 }
 
 absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
-    const NamespaceConfig& config, const WorkerGroup* workers) {
+    const NamespaceConfig& config, const WorkerGroup* workers,
+    const SnapshotRevisions* snapshots) {
   RETURN_IF_ERROR(CheckConfig(config));
   if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>(workers);
   if (config.mode == Mode::kBounded) {
-    return std::make_unique<BoundedMode>(workers, config.staleness);
+    return std::make_unique<BoundedMode>(workers, config.staleness, snapshots);
   }
   auto shared = std::make_unique<SharedRounds>();
   const RoundPolicy policy = {.workers = workers,
                               .shared = shared.get(),
+                              .snapshots = snapshots,
                               .max_open = config.max_open_rounds == 0
                                               ? kDefaultMaxOpenRounds
                                               : config.max_open_rounds,

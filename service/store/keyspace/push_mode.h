@@ -40,10 +40,12 @@ class PushMode {
   // (workers, rounds, quorum; a field that the mode does not use).
   static absl::Status CheckConfig(const NamespaceConfig& config);
 
-  // Returns the mode that `config` asks for. `workers` outlives it. Errors:
-  // those of CheckConfig.
+  // Returns the mode that `config` asks for. The other arguments outlive it;
+  // `snapshots` says which are open, null that there are none. Errors: those of
+  // CheckConfig.
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
-      const NamespaceConfig& config, const WorkerGroup* workers);
+      const NamespaceConfig& config, const WorkerGroup* workers,
+      const SnapshotRevisions* snapshots = nullptr);
 
   // Sets the fields of `config` for which the mode has a default.
   virtual void FillDefaults(NamespaceConfig& config) const = 0;

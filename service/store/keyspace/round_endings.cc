@@ -263,7 +263,6 @@ void CloseRounds(Transaction& transaction, StoredKey& key,
 void FailRounds(Transaction& transaction, StoredKey& key, Step step,
                 const RoundFailurePtr& failure) {
   NamespaceState& state = transaction.state();
-  OngoingSnapshot::BeforeChange(transaction, key);
   FailedRounds failed = key.rounds->FailFrom(step, failure);
   const uint64_t num_failed = failed.open.size() + failed.num_closed;
   state.counts.rounds_open -= failed.open.size();

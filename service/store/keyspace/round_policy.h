@@ -12,6 +12,7 @@
 #include "base/ref_counted.h"
 #include "contract/namespace_config.h"
 #include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/snapshot_history.h"
 #include "service/store/keyspace/steps_to_repush.h"
 #include "service/store/keyspace/worker_group.h"
 #include "service/store/snapshot.h"
@@ -26,11 +27,13 @@ struct SharedRounds {
   RefPtr<const Contributors> contributors;
 };
 
-// RoundPolicy holds what all keys of a namespace have in common. Workers and
-// `shared` outlive the rounds.
+// RoundPolicy holds what all keys of a namespace have in common. What it points
+// to outlives the rounds.
 struct RoundPolicy {
   const WorkerGroup* workers = nullptr;
   SharedRounds* shared = nullptr;
+  // Null: there are none.
+  const SnapshotRevisions* snapshots = nullptr;
   uint32_t max_open = 0;
   // How many contributions suffice once the grace time is over; 0: all are
   // needed. SetQuorum changes it while rounds are open.

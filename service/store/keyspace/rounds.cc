@@ -240,6 +240,7 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
 ClosedRounds Rounds::Add(const Contributor& by, Step step,
                          Contribution contribution,
                          Reservation value_reservation) {
+  KeepSteps();
   const auto [it, is_new] = open_.try_emplace(step);
   Round& round = it->second;
   if (is_new) {
@@ -264,6 +265,7 @@ ClosedRounds Rounds::EndGrace(Step step, uint64_t id) {
 }
 
 ClosedRounds Rounds::CloseComplete() {
+  KeepSteps();
   ClosedRounds closed;
   for (auto& [step, round] : open_) Advance(step, round);
   while (!open_.empty()) {
@@ -346,6 +348,7 @@ std::optional<Step> Rounds::FirstWithout(
 }
 
 FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
+  KeepSteps();
   FailedRounds failed;
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
@@ -411,6 +414,7 @@ Rounds::RoundsToRepush::iterator Rounds::ClearRepush(
 }
 
 void Rounds::ClearRepush(uint32_t rank) {
+  KeepSteps();
   for (auto repush = repushes_.begin(); repush != repushes_.end();) {
     repush = ClearRepush(repush, rank);
   }
@@ -508,26 +512,22 @@ void Rounds::RecordSkipped(Version version) {
     RecordApplied(first->step, version);
 }
 
-std::vector<AppliedRound> Rounds::Applied() const {
-  std::vector<AppliedRound> applied;
-  for (const Closed& each : closed_) {
-    if (each.version == 0) break;
-    applied.push_back({each.step, each.version, each.contributors});
-  }
-  return applied;
+void Rounds::KeepSteps() {
+  history_.Keep(policy_.snapshots, [this] { return Steps(); });
 }
 
-Step Rounds::FirstUnclosed() const {
-  const Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
-  return repushes_.empty() ? first : std::min(first, repushes_.begin()->first);
+std::vector<AppliedRound> Rounds::Remembered() const {
+  std::vector<AppliedRound> closed;
+  for (const Closed& each : closed_) {
+    closed.push_back({each.step, each.version, each.contributors});
+  }
+  return closed;
 }
 
-Step Rounds::FirstUnapplied() const {
-  Step first = FirstUnclosed();
-  for (const Closed& each : closed_) {
-    if (each.version == 0) first = std::min(first, each.step);
-  }
-  return first;
+RoundSteps Rounds::Steps() const {
+  Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
+  if (!repushes_.empty()) first = std::min(first, repushes_.begin()->first);
+  return {first, last_closed_};
 }
 
 void Rounds::Restore(std::vector<AppliedRound> rounds) {

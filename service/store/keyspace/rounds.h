@@ -22,6 +22,7 @@
 #include "service/store/keyspace/gathering_round.h"
 #include "service/store/keyspace/round_outcomes.h"
 #include "service/store/keyspace/round_policy.h"
+#include "service/store/keyspace/snapshot_history.h"
 
 namespace tensorkv {
 
@@ -114,7 +115,7 @@ class Rounds {
   // Returns what one worker has brought to a round and must be summed first.
   // EndPartialSum ends each job that this and the next three return.
   std::optional<PartialSum> BeginSum();
-  // Returns what BeginSum does, or else leading contributions to sum ahead.
+  // Returns what BeginSum does, or leading contributions to sum ahead.
   std::optional<PartialSum> BeginPartialSum();
   // Returns the contributions of a complete round, whose sum is to be scaled
   // before the round closes.
@@ -136,36 +137,32 @@ class Rounds {
   // `rank` joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,
                                Step last) const;
-  // Returns whether an open round may lack a worker of `ranks`, which rise and
-  // have left.
+  // Returns whether an open round may lack one of `ranks`, which have left.
   bool MayLack(absl::Span<const uint32_t> ranks) const;
   // Returns how many contributions the last remembered round up to `last` had
   // that the worker of `rank` has contributed to; 0 if there is none.
   uint32_t NumContributions(uint32_t rank, Step last) const;
-  // Returns what the first such round waits for, and its reason: `round 7 of
-  // "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
-  // REQUIRES: Awaits.
+  // Returns what the first such round waits for: `round 7 of "fc1.w": waiting
+  // for ranks 2, 5 (rank 5 lost its lease 3.1s ago)`. REQUIRES: Awaits.
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
-  // Counts the rounds that come next, and that all have skipped, as applied:
-  // with `version`, the key's own. Whoever waits for them is to be woken.
+  // Counts the rounds that come next, and that all have skipped, as applied,
+  // with the key's version. Whoever waits for them is to be woken.
   void RecordSkipped(Version version);
 
-  // Returns the remembered rounds that have been applied, in their order.
-  std::vector<AppliedRound> Applied() const;
+  // Returns the remembered rounds in their order; version 0: not applied yet.
+  std::vector<AppliedRound> Remembered() const;
   // Restores the rounds of a saved key. REQUIRES: it has had none yet.
   void Restore(std::vector<AppliedRound> rounds);
 
   // Returns the ranks that each open round waits for, by its step.
   std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
-
-  // Return the first step that must be pushed again or is open, or else has
-  // closed and is not applied; UINT64_MAX if there is none.
-  Step FirstUnclosed() const;
-  Step FirstUnapplied() const;
+  // Return what open snapshots have of the key's steps, now and formerly.
+  RoundSteps Steps() const;
+  const SnapshotHistory<RoundSteps>& step_history() const { return history_; }
   size_t num_open() const { return open_.size(); }
-  // Return the highest such step that is open, or to be pushed again, or 0.
+  // Return the highest step that is open, or to be pushed again, or 0.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
   Step last_to_repush() const {
     return repushes_.empty() ? 0 : repushes_.rbegin()->first;
@@ -182,6 +179,8 @@ class Rounds {
 
   // Returns whether the step is over, be it that the round waits for its sum.
   bool IsClosed(Step step) const;
+  // Is called before any of Steps() changes.
+  void KeepSteps();
   // Returns the contributor of that rank to an open or remembered round.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
   const Closed* FindClosed(Step step) const;
@@ -243,6 +242,7 @@ class Rounds {
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;
   RoundsToRepush repushes_;
+  SnapshotHistory<RoundSteps> history_;
 };
 
 }  // namespace tensorkv

@@ -10,7 +10,7 @@
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "contract/slices.h"
-#include "service/store/keyspace/ongoing_snapshot.h"
+#include "service/store/keyspace/snapshot_copies.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -202,9 +202,7 @@ void RuleChange::ChangeKeys() {
     Transaction transaction(state_, Transaction::Thread::kAlarms);
     for (size_t i = 0; i < kKeysPerLock && next != states_.end(); ++i) {
       NewState& state = next->second;
-      if (ChangesStates(state)) {
-        OngoingSnapshot::BeforeRuleChange(transaction, *state.key);
-      }
+      if (ChangesStates(state)) KeepBeforeRuleChange(transaction, *state.key);
       SetRuleOf(*state.key, state.rule, state.state);
       ++next;
     }

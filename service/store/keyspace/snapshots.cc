@@ -15,9 +15,10 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
-#include "service/store/keyspace/ongoing_snapshot.h"
+#include "service/store/keyspace/open_snapshots.h"
 #include "service/store/keyspace/restored_counts.h"
 #include "service/store/keyspace/rule_changes.h"
+#include "service/store/keyspace/snapshot_copies.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
@@ -28,7 +29,11 @@ namespace {
 
 // Bounds how many keys one locking of the mutex takes: about 50 us.
 constexpr size_t kKeysPerSnapshotLock = 256;
-// And of a restore, which mostly has the namespace to itself.
+// Bounds the bytes of states of these keys that are copied at once, for all of
+// which the keys' updates wait.
+constexpr uint64_t kBytesPerSnapshotLock = 16 << 20;
+// Bounds the keys of one locking of a restore, which mostly has the namespace
+// to itself.
 constexpr size_t kKeysPerRestoreBatch = 4096;
 
 // --- Saving ------------------------------------------------------------------
@@ -97,7 +102,7 @@ class Pause {
   const absl::Duration start_ = alarms_.Now();
 };
 
-// One snapshot on its way. Used by one thread, which holds snapshot_lock.
+// One snapshot on its way. Used by one thread.
 class SnapshotRun {
  public:
   // Takes all keys, or those of a move that `fence` fences.
@@ -106,51 +111,46 @@ class SnapshotRun {
       : state_(state),
         sink_(sink),
         is_move_(fence != nullptr),
-        ongoing_(
-            std::make_shared<OngoingSnapshot>(state.name, std::move(fence))) {}
+        snapshot_(state.name, std::move(fence)) {}
   ~SnapshotRun() {
-    // The rest of the snapshot is destroyed without the mutex.
-    std::shared_ptr<OngoingSnapshot> ongoing;
-    MutexLock lock(&state_.mutex);
-    ongoing.swap(state_.snapshot);
-    // If this has failed, copies may be under way. The next one would take them
-    // for updates, and wait for the end of those.
-    ongoing_->AwaitCopies(state_);
+    while (is_open_) {
+      std::vector<KeptKeyPtr> dropped;  // they go without the mutex
+      MutexLock lock(&state_.mutex);
+      is_open_ = !state_.snapshots->Close(&snapshot_, kKeysPerLock, dropped);
+    }
   }
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(NamespaceSnapshot begun, Begin());
     RETURN_IF_ERROR(sink_.Begin(std::move(begun)));
-    bool has_more = true;
-    while (has_more) {
-      ASSIGN_OR_RETURN(has_more, Walk());
+    while (!snapshot_.is_walked) {
+      Walk();
       RETURN_IF_ERROR(HandOver());
     }
-    while (Await()) RETURN_IF_ERROR(HandOver());
-    RETURN_IF_ERROR(status());
+    while (AwaitKey()) RETURN_IF_ERROR(HandOver());
     return sink_.End();
   }
 
  private:
   // Begins the snapshot. Errors: Unavailable, if rules change as keys move.
   absl::StatusOr<NamespaceSnapshot> Begin();
-  absl::StatusOr<bool> Walk();
-  // Passes what was taken to the sink.
+  // Takes the next keys: those that have changed, and then, if there are no
+  // more of these, some of the table.
+  void Walk();
+  void WalkTable(Transaction& transaction);
+  // Passes the keys that are ready to the sink, and lets them go.
   absl::Status HandOver();
-  absl::Status BringToHost(SnapshotKey& key) const;
-  bool Await() {
-    MutexLock lock(&state_.mutex);
-    return ongoing_->Await(state_);
-  }
-  absl::Status status() const {
-    MutexLock lock(&state_.mutex);
-    return ongoing_->status();
-  }
+  absl::Status BringToHost(Tensor& value) const;
+  // Blocks until a key is ready that was taken; returns false if there is none.
+  bool AwaitKey();
 
   NamespaceState& state_;
   SnapshotSink& sink_;
   const bool is_move_;
-  const std::shared_ptr<OngoingSnapshot> ongoing_;
+  OpenSnapshot snapshot_;
+  bool is_open_ = false;
+  // Those that are yet to be passed on. The mutex guards the keys themselves.
+  std::vector<KeptKeyPtr> taken_;
 };
 
 absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
@@ -176,7 +176,8 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.multipliers = bound->multipliers.List();
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
-    state_.snapshot = ongoing_;
+    state_.snapshots->Open(&snapshot_, ++state_.last_admitted);
+    is_open_ = true;
     snapshot.config = state_.config;
     snapshot.former_quorums = state_.mode->former_quorums();
     snapshot.revision = state_.revision;
@@ -199,43 +200,79 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   return snapshot;
 }
 
-absl::StatusOr<bool> SnapshotRun::Walk() {
-  std::vector<StateCopy> copies;
-  bool has_more = false;
+// A key that changes before its turn in the table is among those that have
+// changed from then on, so these come first.
+void SnapshotRun::Walk() {
+  std::vector<KeptKeyPtr> dropped;  // they go without the mutex
+  Transaction transaction(state_, Transaction::Thread::kOwn);
   {
-    MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
-    RETURN_IF_ERROR(ongoing_->status());
-    has_more = ongoing_->Walk(state_, kKeysPerSnapshotLock, copies);
+    if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken_,
+                               dropped)) {
+      WalkTable(transaction);
+    }
   }
-  if (!copies.empty()) OngoingSnapshot::Copy(state_, std::move(copies));
-  return has_more;
+  transaction.Unlock();
+}
+
+void SnapshotRun::WalkTable(Transaction& transaction) {
+  const std::vector<StoredKey*> keys =
+      state_.keys.List("", snapshot_.walked, kKeysPerSnapshotLock);
+  uint64_t bytes = 0;
+  size_t num_walked = 0;
+  while (num_walked < keys.size() && bytes < kBytesPerSnapshotLock) {
+    StoredKey& key = *keys[num_walked++];
+    if (!snapshot_.Lacks(key.name())) continue;
+    KeptKeyPtr kept = TakeForSnapshot(transaction, key, snapshot_);
+    if (!kept) continue;
+    bytes += kept->bytes_to_copy();
+    taken_.push_back(std::move(kept));
+  }
+  if (num_walked > 0)
+    snapshot_.walked = std::string(keys[num_walked - 1]->name());
+  snapshot_.is_walked =
+      num_walked == keys.size() && keys.size() < kKeysPerSnapshotLock;
 }
 
 absl::Status SnapshotRun::HandOver() {
-  std::vector<SnapshotKey> taken;
+  std::vector<KeptKeyPtr> ready;
   {
     MutexLock lock(&state_.mutex);
-    taken = ongoing_->Take();
+    const auto first =
+        std::partition(taken_.begin(), taken_.end(),
+                       [](const KeptKeyPtr& key) { return !key->is_ready(); });
+    ready.assign(std::move_iterator(first), std::move_iterator(taken_.end()));
+    taken_.erase(first, taken_.end());
   }
-  for (SnapshotKey& key : taken) {
-    RETURN_IF_ERROR(BringToHost(key));
-    RETURN_IF_ERROR(sink_.Add(std::move(key.snapshot)));
-    key = {};  // it may be deleted by now
+  for (KeptKeyPtr& key : ready) {
+    RETURN_IF_ERROR(key->status());
+    KeySnapshot snapshot = key->At(snapshot_.revision);
+    key = nullptr;
+    RETURN_IF_ERROR(BringToHost(snapshot.value));
+    RETURN_IF_ERROR(sink_.Add(std::move(snapshot)));
   }
   return absl::OkStatus();
 }
 
-absl::Status SnapshotRun::BringToHost(SnapshotKey& key) const {
+bool SnapshotRun::AwaitKey() {
+  MutexLock lock(&state_.mutex);
+  while (std::none_of(taken_.begin(), taken_.end(),
+                      [](const KeptKeyPtr& key) { return key->is_ready(); })) {
+    if (taken_.empty()) return false;
+    state_.snapshots->changed().wait(state_.mutex);
+  }
+  return true;
+}
+
+absl::Status SnapshotRun::BringToHost(Tensor& value) const {
   if (!state_.tensor_placement->copies()) return absl::OkStatus();
-  const Tensor& value = key.snapshot.value;
   ASSIGN_OR_RETURN(Tensor on_host,
                    AllocateOnHost(state_.memory.host().values, value.dtype(),
                                   value.shape()));
   RETURN_IF_ERROR(state_.device().Run(
       {.downloads = {{value.data(), on_host.mutable_data(),
                       static_cast<size_t>(value.size_bytes())}}}));
-  key.snapshot.value = std::move(on_host);
+  value = std::move(on_host);
   return absl::OkStatus();
 }
 
@@ -386,17 +423,10 @@ absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
 }  // namespace
 
 absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
-  const LongLock::Holder lock = state_->snapshot_lock.Acquire();
   return SnapshotRun(*state_, sink).Run();
 }
 
-std::optional<LongLock::Holder> Namespace::TryBeginSnapshot() {
-  return state_->snapshot_lock.TryAcquire();
-}
-
-absl::Status Namespace::TakeSnapshotOfFenced(LongLock::Holder begun,
-                                             SnapshotSink& sink) {
-  const LongLock::Holder lock = std::move(begun);
+absl::Status Namespace::TakeSnapshotOfFenced(SnapshotSink& sink) {
   SnapshotRun run(*state_, sink, state_->environment.fence->view());
   RETURN_IF_ERROR(run.Run());
   // Rounds that had closed and were not applied may have failed since Fence.

@@ -108,8 +108,9 @@ void StateAccess::Run(Backend& device) {
   status_ = device.Run({.downloads = std::move(copies_)});
 }
 
-void StateAccess::End(StoredKey& key) const {
-  if (!writes()) return;
+void StateAccess::End(StoredKey& key, const absl::Status& status,
+                      const UpdateRule& rule) {
+  if (!writes() || !status.ok() || !key.rule->Continues(rule)) return;
   for (const Entry& entry : entries_) {
     if (!entry.is_number) continue;
     std::memcpy(NumberOf(key, entry.state), entry.tensor.data(),

@@ -69,7 +69,8 @@ class StateAccess final : public KeyAccess {
   // Finds the states, which may have changed with the rule since.
   void Begin(const StoredKey& key) override;
   void Run(Backend& device) override;
-  void End(StoredKey& key) const override;
+  void End(StoredKey& key, const absl::Status& status,
+           const UpdateRule& rule) override;
   uint64_t size_bytes() const override;
 
  private:

@@ -29,12 +29,28 @@ StoredKey::StoredKey(absl::string_view name, DType dtype, const Shape& shape)
 
 std::optional<Contributor> StoredKey::FindContributor(uint32_t rank,
                                                       Step step) const {
-  if (!contributions || rank >= contributions->by_rank.size()) {
-    return std::nullopt;
-  }
-  const LastContributions::Of& last = contributions->by_rank[rank];
+  const LastContributions* const known = contributions();
+  if (known == nullptr || rank >= known->by_rank.size()) return std::nullopt;
+  const LastContributions::Of& last = known->by_rank[rank];
   if (last.step != step) return std::nullopt;
   return Contributor{rank, last.identity};
+}
+
+SharedContributions LastContributions::ToSnapshot() const {
+  std::vector<ContributionSnapshot> last;
+  for (uint32_t rank = 0; rank < by_rank.size(); ++rank) {
+    const Of& of = by_rank[rank];
+    if (of.step > 0) last.push_back({{rank, of.identity}, of.step});
+  }
+  return std::make_shared<const std::vector<ContributionSnapshot>>(
+      std::move(last));
+}
+
+PendingUpdate StoredKey::TakePending() {
+  PendingUpdate update = std::move(extras_->pending.front());
+  extras_->pending.pop_front();
+  if (extras_->pending.empty() && !extras_->contributions) extras_.reset();
+  return update;
 }
 
 namespace {
@@ -48,20 +64,24 @@ size_t PlacesFor(uint32_t rank, size_t size) {
 }  // namespace
 
 uint64_t StoredKey::BytesToRecord(uint32_t rank) const {
-  const size_t size = contributions ? contributions->by_rank.size() : 0;
-  return (contributions ? 0 : sizeof(LastContributions)) +
+  const LastContributions* const known = contributions();
+  const size_t size = known == nullptr ? 0 : known->by_rank.size();
+  return (known == nullptr ? sizeof(Extras) + sizeof(LastContributions) : 0) +
          (PlacesFor(rank, size) - size) * sizeof(LastContributions::Of);
 }
 
 void StoredKey::RecordContribution(const Contributor& by, Step step,
-                                   Reservation overhead) {
-  if (!contributions) contributions = std::make_unique<LastContributions>();
-  std::vector<LastContributions::Of>& by_rank = contributions->by_rank;
+                                   Reservation overhead,
+                                   const SnapshotRevisions* snapshots) {
+  std::unique_ptr<LastContributions>& known = extras().contributions;
+  if (!known) known = std::make_unique<LastContributions>();
+  known->history.Keep(snapshots, [&known] { return known->ToSnapshot(); });
+  std::vector<LastContributions::Of>& by_rank = known->by_rank;
   const size_t places = PlacesFor(by.rank, by_rank.size());
   if (places > by_rank.size()) {
     by_rank.reserve(places);
     by_rank.resize(places);
-    contributions->overhead.Merge(std::move(overhead));
+    known->overhead.Merge(std::move(overhead));
   }
   by_rank[by.rank] = {by.identity, step};
 }

@@ -11,57 +11,24 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
-#include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/contribution.h"
-#include "service/store/keyspace/key_access.h"
+#include "service/store/keyspace/pending_update.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/rule_state.h"
+#include "service/store/keyspace/snapshot_history.h"
+#include "service/store/snapshot.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
 
-// A push, a read of rows or a call about states, whose answer waits for the
-// last of its updates or accesses. Guarded by the namespace's mutex.
-struct QueuedCall : RefCounted {
-  PushReply reply;
-  absl::Status status;
-  size_t num_pending = 0;
-  size_t num_applied = 0;
-  ReplyCallback<PushReply> done;
-  // True if `done` goes on with a pull, which may take long.
-  bool is_followed = false;
-};
-
-// One update of one key, ready to run.
-struct PendingUpdate {
-  // Summed in this order, unless num_averaged says more; at least one.
-  Slots slots;
-  // Says what TensorUpdate says.
-  uint32_t num_averaged = 0;
-  // Count the contributions until the update has run.
-  Reservation tensor_reservation;
-  Reservation overhead;
-  // Pays for a new value buffer, should somebody read the present one.
-  Reservation value_reservation;
-
-  // Async: whose reply waits, and which of its results this update produces.
-  RefPtr<QueuedCall> call;
-  absl::InlinedVector<uint32_t, 1> results;
-
-  // Sync: the round that closed; 0 in the other modes.
-  Step round = 0;
-
-  // Not null: no update, and no slots. Its call waits for the access's end.
-  RefPtr<KeyAccess> access;
-};
+using SharedContributions =
+    std::shared_ptr<const std::vector<ContributionSnapshot>>;
 
 // Bounded staleness: what each worker has contributed to a key last.
 struct LastContributions {
@@ -69,9 +36,13 @@ struct LastContributions {
     uint64_t identity = Contributor::kUnknown;
     Step step = 0;
   };
+  SharedContributions ToSnapshot() const;
+
   // One place for each rank; their number grows by doubling.
   std::vector<Of> by_rank;
   Reservation overhead;
+  // Has what ToSnapshot returned.
+  SnapshotHistory<SharedContributions> history;
 };
 
 // Bytes that a key takes besides name, value and rule's state: this object, the
@@ -97,6 +68,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 //     under the namespace's mutex, and may read them without.
 //  4. `value` is written only while value_is_changing, which is set only when
 //     no one else holds the buffer; nobody may take the buffer meanwhile.
+//  5. Changes begin in the order of their revisions. Open snapshots that are
+//     older than `revision` have, or will get, what the key was before.
 class StoredKey final : public RefCounted {
  public:
   static RefPtr<StoredKey> Create(absl::string_view name, DType dtype,
@@ -123,11 +96,11 @@ class StoredKey final : public RefCounted {
     overhead_account_ = std::move(account);
   }
 
-  bool has_pending() const { return pending && !pending->empty(); }
+  bool has_pending() const { return extras_ && !extras_->pending.empty(); }
   // Returns how many updates and accesses end before one that is added now.
   uint64_t num_updates_ahead() const {
     return (is_updating && !is_next_claimed ? 1 : 0) +
-           (pending ? pending->size() : 0);
+           (extras_ ? extras_->pending.size() : 0);
   }
   // Returns how many updates have made the present value.
   uint64_t num_applied() const { return update_count - counts_running_update; }
@@ -187,9 +160,19 @@ class StoredKey final : public RefCounted {
   // Returns how many bytes RecordContribution will need for a worker of that
   // rank.
   uint64_t BytesToRecord(uint32_t rank) const;
-  // `overhead` has BytesToRecord.
+  // `overhead` has BytesToRecord; `snapshots` may be null.
   void RecordContribution(const Contributor& by, Step step,
-                          Reservation overhead);
+                          Reservation overhead,
+                          const SnapshotRevisions* snapshots = nullptr);
+  // Returns null outside of bounded namespaces.
+  const LastContributions* contributions() const {
+    return extras_ ? extras_->contributions.get() : nullptr;
+  }
+
+  // Returns the updates and accesses that wait, in their order.
+  std::list<PendingUpdate>& pending() { return extras().pending; }
+  // Removes the first of them. REQUIRES: has_pending().
+  PendingUpdate TakePending();
 
   // Waiting pulls that need this key and others at one moment. While there are
   // any, updates do not write in place, so that the value stays readable.
@@ -198,6 +181,9 @@ class StoredKey final : public RefCounted {
 
   RefPtr<Buffer> value;
   Version version = 1;
+  // Since when the key is what it is: the revision of the last change that has
+  // begun.
+  uint64_t revision = 0;
   // Counts an update from its begin on.
   uint64_t update_count = 0;
 
@@ -206,19 +192,15 @@ class StoredKey final : public RefCounted {
   // Null for a rule that keeps nothing; never for `average`.
   RefPtr<RuleState> rule_state;
 
-  // Null when empty.
-  std::unique_ptr<std::list<PendingUpdate>> pending;
   // Null outside of sync namespaces.
   std::unique_ptr<Rounds> rounds;
-  // Null outside of bounded namespaces.
-  std::unique_ptr<LastContributions> contributions;
 
   // Position + 1 of the key's last entry seen by the check of a call, 0 outside
   // of a check.
   uint32_t position_in_call : 27 = 0;
 
   bool is_updating : 1 = false;
-  // The key is_updating for the first of `pending`, which is there still.
+  // The key is_updating for the first of pending(), which is there still.
   bool is_next_claimed : 1 = false;
   bool value_is_changing : 1 = false;
   // update_count has the update that runs.
@@ -226,7 +208,18 @@ class StoredKey final : public RefCounted {
   bool is_removed : 1 = false;
 
  private:
+  // What most keys lack most of the time.
+  struct Extras {
+    std::list<PendingUpdate> pending;
+    std::unique_ptr<LastContributions> contributions;
+  };
+
   StoredKey(absl::string_view name, DType dtype, const Shape& shape);
+
+  Extras& extras() {
+    if (!extras_) extras_ = std::make_unique<Extras>();
+    return *extras_;
+  }
 
   absl::Span<const int64_t> dimensions() const {
     return {reinterpret_cast<const int64_t*>(this + 1), rank_};
@@ -239,6 +232,8 @@ class StoredKey final : public RefCounted {
   const uint16_t rank_ : 4;
   const uint16_t name_size_ : 12;
   RefPtr<BudgetAccount> overhead_account_;
+  // Null when empty.
+  std::unique_ptr<Extras> extras_;
 };
 
 // tcmalloc gives multiples of 16 bytes: a key with one dimension and a name of

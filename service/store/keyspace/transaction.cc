@@ -14,13 +14,13 @@ void Transaction::Lock() {
   is_locked_ = true;
 }
 
-// Every change that is marked passes here, in the order of the revisions and
-// with the mutex held. Whoever must see all of them in order, such as a
-// checkpoint, a watch or a standby, listens here.
+// Every change that is marked passes here, with the mutex held. Whoever must
+// see all of them in order, such as a watch or a standby, listens here.
 void Transaction::Unlock() {
   if (!is_locked_) return;
   if (has_changes_) ++state_.revision;
   has_changes_ = false;
+  revision_ = 0;
   state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;
   state_.mutex.unlock();
@@ -29,6 +29,11 @@ void Transaction::Unlock() {
 Transaction::~Transaction() {
   Unlock();
   dropped_.clear();
+  if (thread_ == Thread::kOwn) {
+    Do(state_, effects_);
+    if (work_) UpdateRunner(state_).RunHere(*std::move(work_));
+    return;
+  }
   if (thread_ == Thread::kCaller) {
     Do(state_, effects_);
     if (work_) UpdateRunner(state_).Run(*std::move(work_));
@@ -102,8 +107,9 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 }
 
 void Transaction::MakeWork() {
-  work_.emplace(
-      WorkOfChange{UpdatePass(&state_.device(), &state_.memory), {}, {}});
+  work_.emplace(WorkOfChange{UpdatePass(&state_.device(), &state_.memory), {}});
 }
+
+uint64_t Transaction::NextRevision() { return ++state_.last_admitted; }
 
 }  // namespace tensorkv

@@ -15,7 +15,6 @@
 
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "service/store/keyspace/ongoing_snapshot.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/update_pass.h"
@@ -46,18 +45,14 @@ struct PartialSumOfKey {
 struct WorkOfChange {
   UpdatePass updates;
   std::vector<PartialSumOfKey> partial_sums;
-  std::vector<StateCopy> copies;
 
-  bool empty() const {
-    return updates.empty() && partial_sums.empty() && copies.empty();
-  }
+  bool empty() const { return updates.empty() && partial_sums.empty(); }
   // Returns the bytes that are read and written, more where much is computed of
   // each.
   uint64_t work_bytes() const {
     uint64_t bytes = updates.work_bytes();
     for (const PartialSumOfKey& partial : partial_sums)
       bytes += partial.size_bytes();
-    for (const StateCopy& copy : copies) bytes += copy.size_bytes();
     return bytes;
   }
 };
@@ -78,12 +73,12 @@ struct WorkOfChange {
 class Transaction {
  public:
   // Where the change happens. The threads of alarms and of the device serve
-  // everybody, so that what may take long leaves them.
-  enum class Thread { kCaller, kAlarms, kDevice };
+  // everybody, so that what may take long leaves them; kOwn serves nobody
+  // else, and does all of it.
+  enum class Thread { kCaller, kOwn, kAlarms, kDevice };
   // Dropped is what must not be destroyed under the mutex.
-  using Dropped =
-      std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
-                   std::unique_ptr<std::list<PendingUpdate>>>;
+  using Dropped = std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>,
+                               ClosedRounds, std::list<PendingUpdate>>;
 
   explicit Transaction(NamespaceState& state, Thread thread = Thread::kCaller)
       : Transaction(state, std::defer_lock, thread) {
@@ -105,8 +100,14 @@ class Transaction {
 
   NamespaceState& state() const { return state_; }
 
+  // Returns the revision of what this admits: all of it has one, above those of
+  // all that was admitted before.
+  uint64_t revision() {
+    if (revision_ == 0) revision_ = NextRevision();
+    return revision_;
+  }
   // Records that keys, values or rules have changed, so that Unlock raises the
-  // revision. What has changed stands at once.
+  // number of changes that is told. What has changed stands at once.
   void MarkChanged() { has_changes_ = true; }
 
   // Has the answer of the call, which is ready, sent after the change.
@@ -150,11 +151,13 @@ class Transaction {
   // Has the pool do what Do does.
   void DoOnPool();
   void MakeWork();
+  uint64_t NextRevision();
 
   NamespaceState& state_;
   const Thread thread_;
   bool is_locked_ = false;
   bool has_changes_ = false;
+  uint64_t revision_ = 0;  // 0 as long as nobody has asked
   std::vector<Dropped> dropped_;
   Effects effects_;
   std::optional<WorkOfChange> work_;

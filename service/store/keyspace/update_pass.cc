@@ -51,11 +51,8 @@ void UpdatePass::Reserve(size_t num_updates) {
 }
 
 void UpdatePass::AddPending(StoredKey* key) {
-  PendingUpdate update = std::move(key->pending->front());
-  key->pending->pop_front();
-  if (key->pending->empty()) key->pending.reset();
   key->is_next_claimed = false;
-  Add(key, std::move(update));
+  Add(key, key->TakePending());
 }
 
 void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
@@ -404,8 +401,18 @@ absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
 }
 
 void UpdatePass::RunAccesses() {
+  std::vector<MemoryCopy> downloads;
   for (const Item& item : items_) {
-    if (item.access) item.access->Run(device_);
+    if (item.access) item.access->AddDownloads(downloads);
+  }
+  absl::Status status;
+  if (!downloads.empty()) {
+    status = device_.Run({.downloads = std::move(downloads)});
+  }
+  for (const Item& item : items_) {
+    if (!item.access) continue;
+    item.access->Fail(status);
+    item.access->Run(device_);
   }
 }
 
@@ -502,11 +509,9 @@ void UpdatePass::Complete(Item& item, const absl::Status& status,
   StoredKey& key = *item.key;
   key.is_updating = false;
   key.value_is_changing = false;
+  if (item.access) item.access->End(key, status, *item.rule);
   if (!status.ok()) return Undo(item);
-  if (item.access) {
-    if (key.rule->Continues(*item.rule)) item.access->End(key);
-    return;
-  }
+  if (item.access) return;
   if (!item.is_in_place) std::swap(key.value, item.target);
   key.EndCount(/*is_applied=*/true);
   key.version = key.NextVersion(restored_versions);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/snapshot_copies.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/round_exchange.h"
 
@@ -63,6 +64,21 @@ struct RunningPass : Unfinished {
   std::unique_ptr<UpdatePass> pass;
 };
 
+// Has the first of the key's queue begin, unless a copy for snapshots must run
+// before it, which is returned.
+std::optional<PendingUpdate> CopyBeforeNext(NamespaceState& state,
+                                            StoredKey& key) {
+  const PendingUpdate& next = key.pending().front();
+  if (next.revision <= key.revision) return std::nullopt;
+  if (!next.is_copy()) {
+    std::optional<PendingUpdate> copy = KeepBefore(state, key, next.revision);
+    if (copy) key.is_next_claimed = false;
+    return copy;
+  }
+  key.revision = next.revision;
+  return std::nullopt;
+}
+
 // Adds the key to `keys` if its next update can run.
 void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
   if (key.is_updating || !key.has_pending()) return;
@@ -79,14 +95,15 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
     if (!key.is_updating) key.rounds->RecordApplied(update.round, key.version);
     return Wake(transaction, key.name());
   }
+  bool may_begin = !key.is_updating;
   if (!update.access || update.access->writes()) {
-    OngoingSnapshot::BeforeChange(transaction, key);
+    update.revision = transaction.revision();
+    may_begin = TryBegin(transaction, key, update.revision);
   }
-  if (!key.is_updating) {
+  if (may_begin) {
     return transaction.work().updates.Add(&key, std::move(update));
   }
-  if (!key.pending) key.pending = std::make_unique<std::list<PendingUpdate>>();
-  key.pending->push_back(std::move(update));
+  key.pending().push_back(std::move(update));
 }
 
 void EndUpdating(Transaction& transaction, const KeyPtr& key,
@@ -97,14 +114,12 @@ void EndUpdating(Transaction& transaction, const KeyPtr& key,
     key->rounds->RecordSkipped(key->version);
     Wake(transaction, key->name());
   }
-  OngoingSnapshot::AfterUpdate(transaction, *key);
   AddIfPending(*key, keys);
 }
 
 void UpdateRunner::Run(WorkOfChange work) {
   if (!state_.device().is_host()) {
-    const bool waits = !work.partial_sums.empty() || !work.copies.empty() ||
-                       !work.updates.CanStart() ||
+    const bool waits = !work.partial_sums.empty() || !work.updates.CanStart() ||
                        work.updates.items().size() > kMaxKeysInline;
     return waits ? RunOnPool(std::move(work))
                  : RunPass(std::move(work.updates));
@@ -122,8 +137,6 @@ void UpdateRunner::RunOnPool(WorkOfChange work) {
 }
 
 void UpdateRunner::RunHere(WorkOfChange work) {
-  if (!work.copies.empty())
-    OngoingSnapshot::Copy(state_, std::move(work.copies));
   if (!work.partial_sums.empty())
     RunPartialSums(state_, std::move(work.partial_sums));
   RunPass(std::move(work.updates));
@@ -198,7 +211,13 @@ void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
   updates.Reserve(keys.size());
   {
     MutexLock lock(&state_.mutex);
-    for (const KeyPtr& key : keys) updates.AddPending(key.get());
+    for (const KeyPtr& key : keys) {
+      if (auto copy = CopyBeforeNext(state_, *key)) {
+        updates.Add(key.get(), *std::move(copy));
+      } else {
+        updates.AddPending(key.get());
+      }
+    }
   }
   RunPass(std::move(updates));
 }
@@ -213,7 +232,6 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   for (UpdatePass::Item& item : pass.items()) {
     UpdatePass::Complete(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
-    OngoingSnapshot::AfterUpdate(transaction, *item.key);
     AddIfPending(*item.key, more);
   }
   if (state.waits.num_parked() == 0) return more;
@@ -241,7 +259,6 @@ void UpdateRunner::EndSimple(Transaction& transaction,
     SimpleUpdates::Complete(update, updates.StatusOf(update),
                             state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
-    if (state.snapshot) OngoingSnapshot::AfterUpdate(transaction, *update.key);
     AddIfPending(*update.key, more);
   }
   state.counts.updates_applied += updates.num_run();
@@ -283,13 +300,19 @@ void UpdateRunner::EndRound(Transaction& transaction,
     return BeginExchange(transaction, key);
   }
   // Rounds that have closed since were to be applied to the value that is not
-  // there. Accesses that wait among the updates end with them.
-  if (key.pending) {
-    for (const PendingUpdate& update : *key.pending) {
-      if (update.access) EndUpdateOf(transaction, *update.call, status);
+  // there. Accesses that wait among the updates end with them, but for copies.
+  std::list<PendingUpdate> copies;
+  std::list<PendingUpdate> ended;
+  while (key.has_pending()) {
+    PendingUpdate update = key.TakePending();
+    if (update.access && update.call) {
+      EndUpdateOf(transaction, *update.call, status);
     }
+    std::list<PendingUpdate>& to = update.is_copy() ? copies : ended;
+    to.push_back(std::move(update));
   }
-  transaction.Drop(std::move(key.pending));
+  if (!copies.empty()) key.pending() = std::move(copies);
+  if (!ended.empty()) transaction.Drop(std::move(ended));
   FailRounds(transaction, key, item.round,
              std::make_shared<RoundFailure>(
                  RoundFailure{std::string(status.message()), {}}));

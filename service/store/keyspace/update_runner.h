@@ -14,13 +14,13 @@
 namespace tensorkv {
 
 // Adds an update to the work of the transaction, or to its key's queue if
-// another one runs. One without slots, of a round that all have skipped, only
-// counts that round as closed.
+// something runs, or must run before. One without slots, of a round that all
+// have skipped, only counts that round as closed.
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 
-// Clears is_updating of a key whose updates have waited for something else,
-// such as a copy of its states. Adds the key to `keys`, for
-// UpdateRunner::RunNext, if its next update can run. REQUIRES: is_updating.
+// Clears is_updating of a key whose updates have waited for something else, its
+// restored states. Adds the key to `keys`, for UpdateRunner::RunNext, if its
+// next update can run. REQUIRES: is_updating.
 void EndUpdating(Transaction& transaction, const KeyPtr& key,
                  std::vector<KeyPtr>& keys);
 
@@ -37,6 +37,8 @@ class UpdateRunner {
 
   // Runs the work here if it is little, else on the pool.
   void Run(WorkOfChange work);
+  // Runs the work here, however much it is.
+  void RunHere(WorkOfChange work);
   // Runs the work on the pool; does nothing when the store has ended.
   void RunOnPool(WorkOfChange work);
   // Runs the next update of each key, on the pool. REQUIRES: is_updating was
@@ -44,7 +46,6 @@ class UpdateRunner {
   void RunNext(std::vector<KeyPtr> keys);
 
  private:
-  void RunHere(WorkOfChange work);
   // Runs the updates and publishes their values, here or on the device.
   void RunPass(UpdatePass updates);
   // Has the device run the updates, and a thread publish them.

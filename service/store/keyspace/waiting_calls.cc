@@ -148,7 +148,6 @@ void Namespace::InterruptWaits(const absl::Status& status) {
   FailCalls(
       transaction, [](const WaitingCall&) { return true; }, status);
   transaction.Unlock();
-  state_->snapshot_lock.InterruptWaits(status);
   state_->rules_lock.InterruptWaits(status);
 }
 
@@ -158,7 +157,6 @@ void Namespace::EndWaits(const absl::Status& status) {
     state_->end_of_waits = status;
   }
   InterruptWaits(status);
-  state_->snapshot_lock.EndWaits(status);
   state_->rules_lock.EndWaits(status);
   state_->calls->EndWaits(status);
 }

@@ -281,48 +281,27 @@ TEST_F(LongWaitsTest, LargePullIsEndedOnAnotherThreadThanTheAlarms) {
   EXPECT_NE(second.second, std::this_thread::get_id());
 }
 
-// Nothing of keys that are to move is closed while a checkpoint is written.
-TEST_F(LongWaitsTest, MoveHoldsNoKeyBeforeACheckpointHasEnded) {
-  HeldSnapshot held;
-  Background taken([&] { return store_.TakeSnapshot({}, held.sink); });
-  held.has_begun.WaitForNotification();
-  absl::Status pushed = absl::UnknownError("nobody asked");
-  const auto may_wait = [&]() -> absl::Status {
-    PushRequest push;
-    push.entries.push_back(
-        {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store_.Push(std::move(push), {}, [answer](absl::StatusOr<PushReply> reply) {
-      answer.Set(std::move(reply));
-    });
-    pushed = answer.Wait().status();
-    return absl::DeadlineExceededError("it is tried again");
-  };
-
-  EXPECT_THAT(store_.Fence({.num_partitions = 1, .partitions = {0}}, may_wait),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("a checkpoint does not end")));
-
-  EXPECT_OK(pushed);
-  store_.Unfence();
-  held.may_go_on.Notify();
-  EXPECT_OK(taken.Result());
-}
-
-TEST_F(LongWaitsTest, MoveLetsNoCheckpointBeginBeforeItsSnapshot) {
-  HeldSnapshot moved;
+// Each has its keys as of its own moment, whichever ends first.
+TEST_F(LongWaitsTest, MoveAndCheckpointDoNotWaitForEachOther) {
   HeldSnapshot saved;
-  saved.may_go_on.Notify();
-  ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
-                         [] { return absl::OkStatus(); }));
-  Background checkpoint([&] { return store_.TakeSnapshot({}, saved.sink); });
+  HeldSnapshot moved;
+  HeldSnapshot later;
   moved.may_go_on.Notify();
+  later.may_go_on.Notify();
+  Background taken([&] { return store_.TakeSnapshot({}, saved.sink); });
+  saved.has_begun.WaitForNotification();
+  const auto may_wait = [] { return absl::CancelledError("it waits"); };
 
-  EXPECT_FALSE(saved.has_begun.HasBeenNotified());
+  EXPECT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}}, may_wait));
+  EXPECT_OK(store_.TakeSnapshot({}, later.sink));
   EXPECT_OK(store_.TakeSnapshotOfFenced(moved.sink));
 
-  EXPECT_OK(checkpoint.Result());
+  EXPECT_EQ(moved.sink.keys.size(), 1u);
+  EXPECT_EQ(later.sink.keys.size(), 1u);
   store_.Unfence();
+  saved.may_go_on.Notify();
+  EXPECT_OK(taken.Result());
+  EXPECT_EQ(saved.sink.keys.size(), 1u);
 }
 
 TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {

@@ -66,6 +66,13 @@ class SnapshotsTest : public ::testing::Test {
     request.entries.push_back({key, OnesOf(num_elements)});
     ASSERT_OK(InitNow(store_, std::move(request)));
   }
+  void Replace(const std::string& name_space, const std::string& key,
+               int64_t num_elements) {
+    InitRequest request = {.name_space = name_space};
+    request.on_existing = OnExisting::kReplace;
+    request.entries.push_back({key, OnesOf(num_elements)});
+    ASSERT_OK(InitNow(store_, std::move(request)));
+  }
   void SetRule(const std::string& name_space, const std::string& rule,
                const std::string& pattern = "*") {
     ASSERT_OK(store_.SetRule(SetRuleOf(rule, pattern, name_space)));

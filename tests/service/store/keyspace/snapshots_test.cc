@@ -1,5 +1,8 @@
 // What a snapshot has, whatever happens while it is taken.
 
+#include <cmath>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -7,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "base/task_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,7 +39,9 @@ using ::testing::_;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 // A contribution to an open round has the states of its key copied, but brings
@@ -74,6 +80,229 @@ TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(taken.Result());
   EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+// Each is opened while those before it are open, and ends before them.
+TEST_F(SnapshotsTest, SeveralAtOnceHaveEachItsOwnMoment) {
+  constexpr int kSnapshots = 20;
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "k");
+  Init("n", "replaced");
+  std::vector<std::pair<Version, uint64_t>> taken(kSnapshots);
+  std::function<absl::Status(int)> take = [&](int i) {
+    if (i == kSnapshots) return absl::OkStatus();
+    KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+      EXPECT_OK(PushTo(store_, "k").Wait().status());
+      Replace("n", "replaced", 4 + i);
+      return take(i + 1);
+    });
+    RETURN_IF_ERROR(store_.TakeSnapshot({"n"}, snapshot));
+    EXPECT_EQ(snapshot.keys.size(), 2u);
+    for (const KeySnapshot& key : snapshot.keys) {
+      if (key.key == "replaced") {
+        EXPECT_EQ(key.value.num_elements(), i == 0 ? 4 : 3 + i);
+        continue;
+      }
+      EXPECT_EQ(key.states.size(), i == 0 ? 0u : 2u);
+      taken[i] = {key.version, key.update_count};
+    }
+    return absl::OkStatus();
+  };
+
+  ASSERT_OK(take(0));
+
+  for (int i = 0; i < kSnapshots; ++i) {
+    EXPECT_THAT(taken[i], Pair(1 + i, i));
+  }
+}
+
+TEST_F(SnapshotsTest, StatesAreThoseOfItsMoment) {
+  CreateNamespace("n");
+  SetRule("n", "nag(learning_rate=1, momentum=0.5)");
+  Init("n", "k");
+  ASSERT_OK(PushTo(store_, "k").Wait().status());
+  KeptSnapshot second([&](const NamespaceSnapshot&) {
+    return PushTo(store_, "k").Wait().status();
+  });
+  KeptSnapshot first([&](const NamespaceSnapshot&) {
+    EXPECT_OK(PushTo(store_, "k").Wait().status());
+    return store_.TakeSnapshot({"n"}, second);
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, first));
+
+  const auto momentum = [](const KeptSnapshot& snapshot) {
+    return snapshot.keys[0].states[0].tensor.elements<float>()[0];
+  };
+  EXPECT_EQ(std::abs(momentum(first)), 1);
+  EXPECT_EQ(std::abs(momentum(second)), 1.5);
+}
+
+TEST_F(SnapshotsTest, KeysThatGoWhileTheirUpdatesWaitAreInItAfterThese) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  for (const std::string key : {"deleted", "replaced"}) {
+    Init("n", key, kMany);
+    BeginPush(PushOf("n", key, kMany));
+    AwaitVersion("n", key, 2);
+  }
+  backend_.Hold();
+  for (const std::string key : {"deleted", "replaced"}) {
+    BeginPush(PushOf("n", key, kMany));
+    BeginPush(PushOf("n", key, kMany));
+  }
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    for (const std::string key : {"deleted", "replaced"}) {
+      BeginPush(PushOf("n", key, kMany));
+    }
+    EXPECT_OK(store_.Delete(testing::DeleteOf({"deleted"}, "n")));
+    backend_.Release();
+    Replace("n", "replaced", 1);
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_EQ(snapshot.keys.size(), 2u);
+  for (const KeySnapshot& key : snapshot.keys) {
+    EXPECT_EQ(key.value.num_elements(), kMany) << key.key;
+    EXPECT_EQ(key.version, 4u) << key.key;
+    EXPECT_EQ(key.update_count, 3u) << key.key;
+    EXPECT_EQ(key.states.size(), 2u) << key.key;
+  }
+}
+
+TEST_F(SnapshotsTest, UpdateThatFailsLeavesTheKeyInItAndInTheNext) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "k");
+  ASSERT_OK(PushTo(store_, "k").Wait().status());
+  KeptSnapshot next;
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    backend_.FailApply(absl::InternalError("it fails"));
+    EXPECT_THAT(PushTo(store_, "k").Wait(),
+                StatusIs(absl::StatusCode::kInternal));
+    backend_.FailApply(absl::OkStatus());
+    EXPECT_OK(store_.TakeSnapshot({"n"}, next));
+    return PushTo(store_, "k").Wait().status();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  for (const KeptSnapshot* each :
+       {&std::as_const(snapshot), &std::as_const(next)}) {
+    ASSERT_EQ(each->keys.size(), 1u);
+    EXPECT_EQ(each->keys[0].version, 2u);
+    EXPECT_EQ(each->keys[0].update_count, 1u);
+    EXPECT_EQ(each->keys[0].states.size(), 2u);
+  }
+}
+
+TEST_F(SnapshotsTest, ChangesOfRulesDoNotReachThoseThatWereOpen) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "k", kMany);
+  BeginPush(PushOf("n", "k", kMany));
+  AwaitVersion("n", "k", 2);
+  backend_.Hold();
+  BeginPush(PushOf("n", "k", kMany));
+  backend_.WaitUntilHeld();
+  KeptSnapshot second([&](const NamespaceSnapshot&) {
+    SetRule("n", "sgd");
+    BeginPush(PushOf("n", "k", kMany));
+    backend_.Release();
+    return absl::OkStatus();
+  });
+  KeptSnapshot first([&](const NamespaceSnapshot&) {
+    SetRule("n", "nag");
+    BeginPush(PushOf("n", "k", kMany));
+    return store_.TakeSnapshot({"n"}, second);
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, first));
+
+  ASSERT_EQ(first.keys.size(), 1u);
+  EXPECT_EQ(first.keys[0].version, 3u);
+  EXPECT_EQ(first.keys[0].update_count, 2u);
+  EXPECT_EQ(first.keys[0].states.size(), 2u) << "adam's";
+  ASSERT_EQ(second.keys.size(), 1u);
+  EXPECT_EQ(second.namespaces[0].rules[0].rule.name, "nag");
+  EXPECT_EQ(second.keys[0].version, 4u);
+  EXPECT_EQ(second.keys[0].update_count, 0u)
+      << "what waits is computed with the rule that comes";
+}
+
+TEST_F(SnapshotsTest, ThatFindsNoRoomFailsAndThePushDoesNot) {
+  constexpr int64_t kElements = 1 << 16;
+  constexpr uint64_t kValueBytes = kElements * sizeof(float);
+  NamespaceConfig config;
+  // A value, two states, a contribution and a new value.
+  config.budget_bytes = 5 * kValueBytes + kValueBytes / 2;
+  CreateNamespace("n", config);
+  SetRule("n", "adam");
+  Init("n", "k", kElements);
+  ASSERT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    return PushTo(store_, PushOf("n", "k", kElements)).Wait().status();
+  });
+
+  EXPECT_THAT(store_.TakeSnapshot({"n"}, snapshot),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
+}
+
+// What a worker has contributed after the moment of a snapshot is not known to
+// it, be the round open, closed, or skipped by all.
+TEST_F(SnapshotsTest, RoundsAreThoseOfItsMoment) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
+  Init("s", "k");
+  const auto push = [this](uint32_t rank, Step step, bool skip = false) {
+    PushRequest request = SyncPushOf(rank, step, "k", 4);
+    request.entries[0].skip = skip;
+    if (skip) request.entries[0].tensor = Tensor();
+    EXPECT_OK(PushTo(store_, std::move(request)).Wait().status());
+  };
+  KeptSnapshot closed([&](const NamespaceSnapshot&) {
+    push(0, 2, /*skip=*/true);
+    push(1, 2, /*skip=*/true);
+    return absl::OkStatus();
+  });
+  KeptSnapshot open([&](const NamespaceSnapshot&) {
+    push(1, 1);
+    return store_.TakeSnapshot({"s"}, closed);
+  });
+  KeptSnapshot empty([&](const NamespaceSnapshot&) {
+    push(0, 1);
+    return store_.TakeSnapshot({"s"}, open);
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"s"}, empty));
+
+  EXPECT_EQ(empty.keys[0].first_unsaved, UINT64_MAX);
+  EXPECT_THAT(empty.keys[0].rounds, IsEmpty());
+  EXPECT_EQ(open.keys[0].first_unsaved, 1u);
+  EXPECT_THAT(open.keys[0].rounds, IsEmpty());
+  EXPECT_EQ(closed.keys[0].first_unsaved, UINT64_MAX);
+  EXPECT_THAT(closed.keys[0].rounds, SizeIs(1));
+}
+
+TEST_F(SnapshotsTest, ContributionsOfBoundedModeAreThoseOfItsMoment) {
+  CreateNamespace("n",
+                  {.mode = Mode::kBounded, .num_workers = 1, .staleness = 1});
+  Init("n", "k");
+  const Worker worker;
+  ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait().status());
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    return PushTo(store_, "k", /*step=*/2, &worker).Wait().status();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys[0].contributions, SizeIs(1));
+  EXPECT_EQ(snapshot.keys[0].contributions[0].step, 1u);
+  EXPECT_EQ(snapshot.keys[0].version, 2u);
 }
 
 TEST_F(SnapshotsTest, WorkersThatNoGroupHasAreRefused) {
@@ -182,10 +411,7 @@ TEST_F(SnapshotsTest, KeysThatGoWhileItIsTakenGiveTheirMemoryBack) {
   KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
     for (int i = 0; i < 20; ++i) {
       Init("n", "short-lived", kMany);
-      InitRequest again = {.name_space = "n"};
-      again.on_existing = OnExisting::kReplace;
-      again.entries.push_back({"replaced", OnesOf(kMany)});
-      EXPECT_OK(InitNow(store_, std::move(again)));
+      Replace("n", "replaced", kMany);
       EXPECT_OK(store_.Delete(testing::DeleteOf({"short-lived"}, "n")));
       used.push_back(store_.used_bytes());
     }

@@ -1,0 +1,109 @@
+#include "service/store/keyspace/snapshot_copies.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tensorkv {
+namespace {
+
+// Returns the copy that makes `kept` ready in the key's queue.
+PendingUpdate CopyOf(NamespaceState& state, KeptKeyPtr kept,
+                     uint64_t revision) {
+  PendingUpdate copy;
+  copy.revision = revision;
+  copy.access = MakeRefCounted<KeyCopy>(std::move(kept), state.snapshots.get(),
+                                        &state.memory.host().state);
+  return copy;
+}
+
+// Makes `kept` ready, unless it needs a copy, which is returned. REQUIRES:
+// nothing runs on the key.
+std::optional<PendingUpdate> TakeNow(NamespaceState& state,
+                                     const StoredKey& key,
+                                     const KeptKeyPtr& kept,
+                                     uint64_t revision) {
+  kept->TakeValue(key);
+  if (kept->bytes_to_copy() > 0) return CopyOf(state, kept, revision);
+  kept->SetReady(absl::OkStatus());
+  return std::nullopt;
+}
+
+// Returns the place before the first change in the key's queue that is later
+// than `revision`.
+std::list<PendingUpdate>::iterator PlaceAfter(StoredKey& key,
+                                              uint64_t revision) {
+  return std::find_if(key.pending().begin(), key.pending().end(),
+                      [revision](const PendingUpdate& each) {
+                        return each.revision > revision;
+                      });
+}
+
+// Adds a copy before `place` of the key's queue, for the snapshots between two
+// changes, if there are any.
+void KeepAhead(NamespaceState& state, StoredKey& key, uint64_t since,
+               uint64_t until, std::list<PendingUpdate>::iterator place) {
+  if (!state.snapshots->MayLack(key.name(), since, until)) return;
+  auto kept = MakeRefCounted<KeptKey>(key);
+  state.snapshots->Keep(kept, since, until);
+  key.pending().insert(place, CopyOf(state, std::move(kept), until));
+}
+
+}  // namespace
+
+std::optional<PendingUpdate> KeepBefore(NamespaceState& state, StoredKey& key,
+                                        uint64_t revision) {
+  const uint64_t since = std::exchange(key.revision, revision);
+  if (!state.snapshots->MayLack(key.name(), since, revision)) {
+    return std::nullopt;
+  }
+  const auto kept = MakeRefCounted<KeptKey>(key);
+  state.snapshots->Keep(kept, since, revision);
+  return TakeNow(state, key, kept, revision);
+}
+
+void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  if (state.snapshots->newest() == 0) return;
+  const uint64_t revision = transaction.revision();
+  if (TryBegin(transaction, key, revision)) return;
+  // What runs on the key is later than all snapshots.
+  if (key.revision > state.snapshots->newest()) return;
+  uint64_t since = key.revision;
+  for (auto it = key.pending().begin(); it != key.pending().end(); ++it) {
+    if (it->revision <= since) continue;
+    // A copy that is there already is for the same snapshots.
+    if (!it->is_copy()) KeepAhead(state, key, since, it->revision, it);
+    since = it->revision;
+  }
+  KeepAhead(state, key, since, revision, key.pending().end());
+}
+
+void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key) {
+  if (transaction.state().snapshots->newest() == 0) return;
+  // No later snapshot has one that was removed.
+  if (!key.is_removed) KeepBeforeRemoval(transaction, key);
+  if (!key.has_pending()) return;
+  for (const PendingUpdate& each : key.pending()) {
+    if (each.access) each.access->BeforeRuleChange(key);
+  }
+}
+
+KeptKeyPtr TakeForSnapshot(Transaction& transaction, StoredKey& key,
+                           const OpenSnapshot& snapshot) {
+  if (key.revision > snapshot.revision) return nullptr;
+  NamespaceState& state = transaction.state();
+  if (!key.is_updating) {
+    auto kept = MakeRefCounted<KeptKey>(key);
+    if (auto copy = TakeNow(state, key, kept, /*revision=*/0)) {
+      transaction.work().updates.Add(&key, *std::move(copy));
+    }
+    return kept;
+  }
+  const auto place = PlaceAfter(key, snapshot.revision);
+  if (place != key.pending().end() && place->is_copy()) return nullptr;
+  auto kept = MakeRefCounted<KeptKey>(key);
+  key.pending().insert(place, CopyOf(state, kept, /*revision=*/0));
+  return kept;
+}
+
+}  // namespace tensorkv
