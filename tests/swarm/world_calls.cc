@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 #include "service/store/once_calls.h"
+#include "tests/service/ask.h"
 #include "tests/swarm/elements.h"
 #include "tests/swarm/random.h"
 #include "tests/swarm/world.h"
@@ -75,7 +76,7 @@ void World::Init(const Action& action) {
           for (const auto& [key, value] : values) BeginChange(space, key);
         }
       }
-      At(*made).front().Init(request, context, std::move(done));
+      At(*made).front().Make(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });
@@ -149,23 +150,21 @@ void World::Pull(const Action& action) {
       request.entries.push_back(std::move(entry));
     }
     call = NewCall(action, /*changes=*/false);
-    SetRead(*call, request, &TensorStore::Pull);
+    SetRead(*call, request);
   }
   Run([call] { call->make(call); });
 }
 
 template <typename Request>
-void World::SetRead(Call& call, const Request& request,
-                    void (TensorStore::*verb)(Request, CallContext,
-                                              ReplyCallback<PullReply>)) {
-  call.ask_again = [this, request, verb](const Call& made,
-                                         const CallContext& in, auto done) {
-    (At(made).front().*verb)(request, in,
-                             [done](const absl::StatusOr<PullReply>& reply) {
-                               done(reply.status());
-                             });
+void World::SetRead(Call& call, const Request& request) {
+  call.ask_again = [this, request](const Call& made, const CallContext& in,
+                                   auto done) {
+    At(made).front().Make(request, in,
+                          [done](const absl::StatusOr<PullReply>& reply) {
+                            done(reply.status());
+                          });
   };
-  call.make = [this, request, verb](const CallPtr& made) {
+  call.make = [this, request](const CallPtr& made) {
     CallContext context;
     ReplyCallback<PullReply> done;
     {
@@ -178,7 +177,7 @@ void World::SetRead(Call& call, const Request& request,
             EndRead(attempt, request, reply);
           });
     }
-    (At(*made).front().*verb)(request, context, std::move(done));
+    At(*made).front().Make(request, context, std::move(done));
   };
 }
 
@@ -231,7 +230,7 @@ void World::GetState(const Action& action) {
       request.entries.push_back({KeyName(key), kState});
     }
     call = NewCall(action, /*changes=*/false);
-    SetRead(*call, request, &TensorStore::GetState);
+    SetRead(*call, request);
   }
   Run([call] { call->make(call); });
 }
@@ -268,7 +267,7 @@ void World::SetState(const Action& action) {
           for (const uint32_t key : keys) BeginChange(space, key);
         }
       }
-      At(*made).front().SetState(request, context, std::move(done));
+      At(*made).front().Make(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });
@@ -343,7 +342,7 @@ void World::Delete(const Action& action) {
           }
         }
         const absl::Status status =
-            server->front().Delete(request, {}).status();
+            testing::Ask(server->front(), request).status();
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         if (space.generation != call_generation) return status;
@@ -371,7 +370,7 @@ void World::Look(const Action& action) {
   Versions floors;
   uint64_t num_changes = 0;
   uint64_t num_rulings = 0;
-  TensorStore* const front = &servers_[action.server]->front();
+  const CallDispatch* const front = &servers_[action.server]->front();
   {
     MutexLock lock(&mutex_);
     Space& space = spaces_[action.space];
@@ -395,7 +394,7 @@ void World::Look(const Action& action) {
     return Ask(
         call,
         [front, request, check] {
-          return check(front->List(request, {}), true);
+          return check(testing::Ask(*front, request), true);
         },
         nullptr);
   }
@@ -406,7 +405,7 @@ void World::Look(const Action& action) {
   Ask(
       call,
       [front, request, check] {
-        return check(front->Stat(request, {}), false);
+        return check(testing::Ask(*front, request), false);
       },
       nullptr);
 }

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/cluster/placement_changes.h"
+#include "tests/service/ask.h"
 #include "tests/swarm/elements.h"
 #include "tests/swarm/world.h"
 #include "tests/testing/key_requests.h"
@@ -418,8 +419,8 @@ void World::CheckServing() {
         for (const auto& server : servers_) {
           if (server->is_dead) continue;
           const absl::Status status =
-              server->front()
-                  .Stat(testing::StatOf({KeyName(key)}, each.name), {})
+              testing::Ask(server->front(),
+                           testing::StatOf({KeyName(key)}, each.name))
                   .status();
           const bool is_absent = ReasonOf(status) == Reason::kKeyNotFound;
           num_serving += status.ok() || is_absent ? 1 : 0;

@@ -74,13 +74,11 @@ class StatusPagesTest : public ::testing::Test {
   CpuBackend backend_{1};
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 64 << 20}, &backend_, &alarms_};
+  const CallDispatch calls_{
+      {.store = &store_, .namespaces = &store_, .staging = &store_}};
   const Incarnation incarnation_{1};
   const std::map<std::string, HttpPage, std::less<>> pages_ =
-      StatusPages({.store = &store_,
-                   .namespaces = &store_,
-                   .staging = &store_,
-                   .incarnation = &incarnation_},
-                  &store_);
+      StatusPages({.calls = &calls_, .incarnation = &incarnation_}, &store_);
 };
 
 TEST_F(StatusPagesTest, RoundsOfTheLowestStepsComeFirst) {

@@ -1,0 +1,211 @@
+// The one way into a store for calls from outside.
+
+#ifndef TENSORKV_SERVICE_STORE_CALL_DISPATCH_H_
+#define TENSORKV_SERVICE_STORE_CALL_DISPATCH_H_
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "contract/method.h"
+#include "service/store/call_stage.h"
+#include "service/store/staging.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// Makes calls by the type of their request, and has each pass a list of stages:
+// in order before the store hears of it, in reverse when it has ended. Unary
+// calls and streams come here alike, whatever carries them; only Admit is
+// between a request's metadata and memory for its tensors. Thread-safe.
+class CallDispatch {
+ public:
+  // Parts holds what calls go to; all of it outlives them.
+  struct Parts {
+    TensorStore* store = nullptr;
+    NamespaceAdmin* namespaces = nullptr;
+    // Gives memory to calls that were admitted.
+    Staging* staging = nullptr;
+    std::vector<const CallStage*> stages;
+    // Returns whether ListNamespaces shows that caller the namespace; null: it
+    // shows all.
+    std::function<bool(absl::string_view name, const Caller& caller)> shows;
+    // Answers List in the place of the store; may be null.
+    std::function<absl::StatusOr<ListReply>(const ListRequest& request,
+                                            const CallContext& context)>
+        list;
+  };
+
+  explicit CallDispatch(Parts parts);
+  CallDispatch(const CallDispatch&) = delete;
+  CallDispatch& operator=(const CallDispatch&) = delete;
+
+  Staging& staging() const { return *parts_.staging; }
+
+  // Has every stage admit the call. Errors: the first refusal, of which the
+  // stages before hear by Done.
+  template <typename Request>
+  absl::Status Admit(const Request& request, const Caller& caller) const {
+    return AdmitCall(StagedCall(request, caller));
+  }
+
+  // Makes a call that was admitted.
+  template <typename Request>
+  void MakeAdmitted(Request request, CallContext context,
+                    ReplyCallback<ReplyTo<Request>> done) const {
+    if (ends_are_heard_[static_cast<size_t>(kMethodOf<Request>)]) {
+      done = ToldOfEnd<ReplyTo<Request>>(StagedCall(request, context.caller),
+                                         std::move(done));
+    }
+    Start(std::move(request), std::move(context), std::move(done));
+  }
+
+  // Admits the call and makes it.
+  template <typename Request>
+  void Make(Request request, CallContext context,
+            ReplyCallback<ReplyTo<Request>> done) const {
+    absl::Status refusal = Admit(request, context.caller);
+    if (!refusal.ok()) return std::move(done)(std::move(refusal));
+    MakeAdmitted(std::move(request), std::move(context), std::move(done));
+  }
+
+  // Admits a call whose tensors have no data yet, and has the store check it as
+  // Staging says. Errors: those of both.
+  template <typename Request>
+  absl::Status CheckManifest(const Request& request,
+                             const CallContext& context) const {
+    RETURN_IF_ERROR(Admit(request, context.caller));
+    if constexpr (std::is_same_v<Request, InitRequest>) {
+      return staging().CheckInit(request, context);
+    } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
+      return staging().CheckSetState(request, context);
+    } else if constexpr (std::is_base_of_v<PushRequest, Request>) {
+      return staging().CheckPush(request, context);
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the namespaces as NamespaceAdmin does, but for those that are not
+  // shown to the caller. No stage is asked: the call is about none of them.
+  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
+      absl::string_view after, size_t max_namespaces,
+      const CallContext& context) const;
+
+ private:
+  template <typename Request>
+  using Verb = void (TensorStore::*)(Request, CallContext,
+                                     ReplyCallback<ReplyTo<Request>>);
+
+  // The verbs of the store that take a callback; null for all others.
+  template <typename Request>
+  static constexpr Verb<Request> kVerb = nullptr;
+
+  template <typename Request>
+  void Start(Request request, CallContext context,
+             ReplyCallback<ReplyTo<Request>> done) const {
+    using Reply = ReplyTo<Request>;
+    if constexpr (kVerb<Request> != nullptr) {
+      (parts_.store->*kVerb<Request>)(std::move(request), std::move(context),
+                                      std::move(done));
+    } else if constexpr (std::is_same_v<Request, BarrierRequest>) {
+      parts_.namespaces->Barrier(std::move(request), std::move(context),
+                                 std::move(done));
+    } else {
+      Reply reply;
+      const absl::Status status = Answer(std::move(request), context, reply);
+      if (!status.ok()) return std::move(done)(status);
+      std::move(done)(std::move(reply));
+    }
+  }
+
+  // Answer calls that are answered before they return.
+  absl::Status Answer(DeleteRequest request, const CallContext& context,
+                      DeleteReply& reply) const {
+    return SetReply(parts_.store->Delete(std::move(request), context), reply);
+  }
+  absl::Status Answer(const ListRequest& request, const CallContext& context,
+                      ListReply& reply) const {
+    return SetReply(parts_.list ? parts_.list(request, context)
+                                : parts_.store->List(request, context),
+                    reply);
+  }
+  absl::Status Answer(const StatRequest& request, const CallContext& context,
+                      StatReply& reply) const {
+    return SetReply(parts_.store->Stat(request, context), reply);
+  }
+  absl::Status Answer(const CreateNamespaceRequest& request,
+                      const CallContext& context,
+                      CreateNamespaceReply& reply) const {
+    return SetReply(parts_.namespaces->CreateNamespace(request, context),
+                    reply);
+  }
+  absl::Status Answer(const DescribeNamespaceRequest& request,
+                      const CallContext& context,
+                      DescribeNamespaceReply& reply) const {
+    return SetReply(parts_.namespaces->DescribeNamespace(request, context),
+                    reply);
+  }
+  absl::Status Answer(const DeleteNamespaceRequest& request,
+                      const CallContext& context, DeleteNamespaceReply&) const {
+    return parts_.namespaces->DeleteNamespace(request, context);
+  }
+  template <typename Request>
+  requires kIsOfNamespace<Request> absl::Status Answer(
+      const Request& request, const CallContext& context,
+      ReplyTo<Request>& reply)
+  const { return parts_.namespaces->Ask({request, reply}, context); }
+
+  absl::Status AdmitCall(const StagedCall& call) const;
+  // Tells the first `num_stages` how an admitted call has ended, in reverse.
+  void TellEnd(const StagedCall& call, const absl::Status& outcome,
+               size_t num_stages) const;
+
+  // Returns a callback that has the stages hear of the end, then calls `done`.
+  template <typename Reply>
+  ReplyCallback<Reply> ToldOfEnd(const StagedCall& call,
+                                 ReplyCallback<Reply> done) const {
+    return [this, method = call.method, caller = call.caller,
+            name_space = std::string(call.name_space),
+            done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+      StagedCall ended(method, caller);
+      ended.name_space = name_space;
+      TellEnd(ended, reply.status(), parts_.stages.size());
+      std::move(done)(std::move(reply));
+    };
+  }
+
+  const Parts parts_;
+  // True for methods of which a stage hears how they end.
+  std::array<bool, kNumMethods> ends_are_heard_ = {};
+};
+
+template <>
+constexpr CallDispatch::Verb<InitRequest> CallDispatch::kVerb<InitRequest> =
+    &TensorStore::Init;
+template <>
+constexpr CallDispatch::Verb<PushRequest> CallDispatch::kVerb<PushRequest> =
+    &TensorStore::Push;
+template <>
+constexpr CallDispatch::Verb<PullRequest> CallDispatch::kVerb<PullRequest> =
+    &TensorStore::Pull;
+template <>
+constexpr CallDispatch::Verb<PushPullRequest>
+    CallDispatch::kVerb<PushPullRequest> = &TensorStore::PushPull;
+template <>
+constexpr CallDispatch::Verb<SetStateRequest>
+    CallDispatch::kVerb<SetStateRequest> = &TensorStore::SetState;
+template <>
+constexpr CallDispatch::Verb<GetStateRequest>
+    CallDispatch::kVerb<GetStateRequest> = &TensorStore::GetState;
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_CALL_DISPATCH_H_
