@@ -77,6 +77,16 @@ class CallDispatch {
     MakeAdmitted(std::move(request), std::move(context), std::move(done));
   }
 
+  // Makes the call, and waits for its reply on this thread.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> MakeAndWait(Request request,
+                                               CallContext context = {}) const {
+    using Reply = ReplyTo<Request>;
+    return Await<Reply>([&](ReplyCallback<Reply> done) {
+      Make(std::move(request), std::move(context), std::move(done));
+    });
+  }
+
   // Admits a call whose tensors have no data yet, and has the store check it as
   // Staging says. Errors: those of both.
   template <typename Request>
@@ -100,68 +110,39 @@ class CallDispatch {
       const CallContext& context) const;
 
  private:
-  template <typename Request>
-  using Verb = void (TensorStore::*)(Request, CallContext,
-                                     ReplyCallback<ReplyTo<Request>>);
-
-  // The verbs of the store that take a callback; null for all others.
-  template <typename Request>
-  static constexpr Verb<Request> kVerb = nullptr;
-
-  template <typename Request>
-  void Start(Request request, CallContext context,
-             ReplyCallback<ReplyTo<Request>> done) const {
-    using Reply = ReplyTo<Request>;
-    if constexpr (kVerb<Request> != nullptr) {
-      (parts_.store->*kVerb<Request>)(std::move(request), std::move(context),
-                                      std::move(done));
-    } else if constexpr (std::is_same_v<Request, BarrierRequest>) {
-      parts_.namespaces->Barrier(std::move(request), std::move(context),
-                                 std::move(done));
-    } else {
-      Reply reply;
-      const absl::Status status = Answer(std::move(request), context, reply);
-      if (!status.ok()) return std::move(done)(status);
-      std::move(done)(std::move(reply));
-    }
+  // Start a call by the verb of its request.
+#define TENSORKV_START(part, name)                            \
+  void Start(name##Request request, CallContext context,      \
+             ReplyCallback<name##Reply> done) const {         \
+    parts_.part->name(std::move(request), std::move(context), \
+                      std::move(done));                       \
   }
-
-  // Answer calls that are answered before they return.
-  absl::Status Answer(DeleteRequest request, const CallContext& context,
-                      DeleteReply& reply) const {
-    return SetReply(parts_.store->Delete(std::move(request), context), reply);
+#define TENSORKV_START_ADMIN(name, ...) TENSORKV_START(namespaces, name)
+  TENSORKV_START(store, Init)
+  TENSORKV_START(store, Push)
+  TENSORKV_START(store, Pull)
+  TENSORKV_START(store, PushPull)
+  TENSORKV_START(store, SetState)
+  TENSORKV_START(store, GetState)
+  TENSORKV_START(store, Delete)
+  TENSORKV_START(namespaces, Barrier)
+  TENSORKV_ADMIN_METHODS(TENSORKV_START_ADMIN)
+#undef TENSORKV_START_ADMIN
+#undef TENSORKV_START
+  void Start(const ListRequest& request, const CallContext& context,
+             ReplyCallback<ListReply> done) const {
+    std::move(done)(parts_.list ? parts_.list(request, context)
+                                : parts_.store->List(request, context));
   }
-  absl::Status Answer(const ListRequest& request, const CallContext& context,
-                      ListReply& reply) const {
-    return SetReply(parts_.list ? parts_.list(request, context)
-                                : parts_.store->List(request, context),
-                    reply);
+  void Start(const StatRequest& request, const CallContext& context,
+             ReplyCallback<StatReply> done) const {
+    std::move(done)(parts_.store->Stat(request, context));
   }
-  absl::Status Answer(const StatRequest& request, const CallContext& context,
-                      StatReply& reply) const {
-    return SetReply(parts_.store->Stat(request, context), reply);
+  void Start(const DescribeNamespaceRequest& request,
+             const CallContext& context,
+             ReplyCallback<DescribeNamespaceReply> done) const {
+    std::move(done)(parts_.namespaces->DescribeNamespace(request, context));
   }
-  absl::Status Answer(const CreateNamespaceRequest& request,
-                      const CallContext& context,
-                      CreateNamespaceReply& reply) const {
-    return SetReply(parts_.namespaces->CreateNamespace(request, context),
-                    reply);
-  }
-  absl::Status Answer(const DescribeNamespaceRequest& request,
-                      const CallContext& context,
-                      DescribeNamespaceReply& reply) const {
-    return SetReply(parts_.namespaces->DescribeNamespace(request, context),
-                    reply);
-  }
-  absl::Status Answer(const DeleteNamespaceRequest& request,
-                      const CallContext& context, DeleteNamespaceReply&) const {
-    return parts_.namespaces->DeleteNamespace(request, context);
-  }
-  template <typename Request>
-  requires kIsOfNamespace<Request> absl::Status Answer(
-      const Request& request, const CallContext& context,
-      ReplyTo<Request>& reply)
-  const { return parts_.namespaces->Ask({request, reply}, context); }
 
   absl::Status AdmitCall(const StagedCall& call) const;
   // Tells the first `num_stages` how an admitted call has ended, in reverse.
@@ -186,25 +167,6 @@ class CallDispatch {
   // True for methods of which a stage hears how they end.
   std::array<bool, kNumMethods> ends_are_heard_ = {};
 };
-
-template <>
-constexpr CallDispatch::Verb<InitRequest> CallDispatch::kVerb<InitRequest> =
-    &TensorStore::Init;
-template <>
-constexpr CallDispatch::Verb<PushRequest> CallDispatch::kVerb<PushRequest> =
-    &TensorStore::Push;
-template <>
-constexpr CallDispatch::Verb<PullRequest> CallDispatch::kVerb<PullRequest> =
-    &TensorStore::Pull;
-template <>
-constexpr CallDispatch::Verb<PushPullRequest>
-    CallDispatch::kVerb<PushPullRequest> = &TensorStore::PushPull;
-template <>
-constexpr CallDispatch::Verb<SetStateRequest>
-    CallDispatch::kVerb<SetStateRequest> = &TensorStore::SetState;
-template <>
-constexpr CallDispatch::Verb<GetStateRequest>
-    CallDispatch::kVerb<GetStateRequest> = &TensorStore::GetState;
 
 }  // namespace tensorkv
 

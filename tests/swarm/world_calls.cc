@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 #include "service/store/once_calls.h"
-#include "tests/service/ask.h"
 #include "tests/swarm/elements.h"
 #include "tests/swarm/random.h"
 #include "tests/swarm/world.h"
@@ -342,7 +341,7 @@ void World::Delete(const Action& action) {
           }
         }
         const absl::Status status =
-            testing::Ask(server->front(), request).status();
+            server->front().MakeAndWait(request).status();
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         if (space.generation != call_generation) return status;
@@ -394,7 +393,7 @@ void World::Look(const Action& action) {
     return Ask(
         call,
         [front, request, check] {
-          return check(testing::Ask(*front, request), true);
+          return check(front->MakeAndWait(request), true);
         },
         nullptr);
   }
@@ -405,7 +404,7 @@ void World::Look(const Action& action) {
   Ask(
       call,
       [front, request, check] {
-        return check(testing::Ask(*front, request), false);
+        return check(front->MakeAndWait(request), false);
       },
       nullptr);
 }

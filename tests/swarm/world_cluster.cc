@@ -11,7 +11,6 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/cluster/placement_changes.h"
-#include "tests/service/ask.h"
 #include "tests/swarm/elements.h"
 #include "tests/swarm/world.h"
 #include "tests/testing/key_requests.h"
@@ -419,8 +418,8 @@ void World::CheckServing() {
         for (const auto& server : servers_) {
           if (server->is_dead) continue;
           const absl::Status status =
-              testing::Ask(server->front(),
-                           testing::StatOf({KeyName(key)}, each.name))
+              server->front()
+                  .MakeAndWait(testing::StatOf({KeyName(key)}, each.name))
                   .status();
           const bool is_absent = ReasonOf(status) == Reason::kKeyNotFound;
           num_serving += status.ok() || is_absent ? 1 : 0;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/service/ask.h"
 #include "tests/swarm/world.h"
 #include "tests/testing/key_requests.h"
 
@@ -171,8 +170,7 @@ bool World::HasAgreed(uint32_t at) {
     for (uint32_t key = 0; key < kNumKeys; ++key) {
       std::vector<Version> versions;
       for (const auto& server : servers_) {
-        const auto reply = testing::Ask(
-            server->front(),
+        const auto reply = server->front().MakeAndWait(
             testing::StatOf({KeyName(key)}, plan_.spaces[at].name));
         versions.push_back(reply.ok() ? reply->keys(0).version() : 0);
       }

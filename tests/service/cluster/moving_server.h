@@ -24,7 +24,6 @@
 #include "service/store/call_dispatch.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/integration/etcd_process.h"
-#include "tests/service/ask.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -84,21 +83,21 @@ class MovingServer {
   }
 
   absl::StatusOr<PushReply> Push(PushRequest request) {
-    return Ask(calls_, std::move(request));
+    return calls_.MakeAndWait(std::move(request));
   }
   absl::StatusOr<PullReply> Pull(const std::string& name_space,
                                  const std::string& key) {
     PullRequest request;
     request.name_space = name_space;
     request.entries.push_back({.key = key});
-    return Ask(calls_, std::move(request));
+    return calls_.MakeAndWait(std::move(request));
   }
   absl::Status Init(const std::string& name_space, const std::string& key,
                     Tensor value) {
     InitRequest request;
     request.name_space = name_space;
     request.entries.push_back({key, std::move(value)});
-    return Ask(calls_, std::move(request)).status();
+    return calls_.MakeAndWait(std::move(request)).status();
   }
 
   const MoveEnvironment& environment() const { return environment_; }

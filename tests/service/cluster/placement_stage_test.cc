@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 #include "service/cluster/known_placement.h"
 #include "service/store/call_dispatch.h"
-#include "tests/service/ask.h"
 #include "tests/service/cluster/two_servers.h"
 #include "tests/service/mock_store.h"
 #include "tests/testing/key_requests.h"
@@ -19,7 +18,6 @@ namespace tensorkv {
 namespace placement_stage_test {
 
 using testing::AnswerWith;
-using testing::Ask;
 using testing::HasReason;
 using testing::KeyOfServer;
 using testing::MockTensorStore;
@@ -44,14 +42,14 @@ Request About(const std::vector<std::string>& servers) {
 // What each verb that names keys answers about keys of those servers.
 std::vector<absl::Status> AskAll(const CallDispatch& calls,
                                  const std::vector<std::string>& servers) {
-  return {Ask(calls, About<InitRequest>(servers)).status(),
-          Ask(calls, About<PushRequest>(servers)).status(),
-          Ask(calls, About<PullRequest>(servers)).status(),
-          Ask(calls, About<PushPullRequest>(servers)).status(),
-          Ask(calls, About<SetStateRequest>(servers)).status(),
-          Ask(calls, About<GetStateRequest>(servers)).status(),
-          Ask(calls, About<DeleteRequest>(servers)).status(),
-          Ask(calls, About<StatRequest>(servers)).status()};
+  return {calls.MakeAndWait(About<InitRequest>(servers)).status(),
+          calls.MakeAndWait(About<PushRequest>(servers)).status(),
+          calls.MakeAndWait(About<PullRequest>(servers)).status(),
+          calls.MakeAndWait(About<PushPullRequest>(servers)).status(),
+          calls.MakeAndWait(About<SetStateRequest>(servers)).status(),
+          calls.MakeAndWait(About<GetStateRequest>(servers)).status(),
+          calls.MakeAndWait(About<DeleteRequest>(servers)).status(),
+          calls.MakeAndWait(About<StatRequest>(servers)).status()};
 }
 
 class PlacementStageTest : public ::testing::Test {
@@ -65,7 +63,8 @@ class PlacementStageTest : public ::testing::Test {
         .WillOnce(AnswerWith<SetStateReply>(SetStateReply()));
     EXPECT_CALL(inner_, GetState)
         .WillOnce(AnswerWith<GetStateReply>(GetStateReply()));
-    EXPECT_CALL(inner_, Delete).WillOnce(Return(DeleteReply()));
+    EXPECT_CALL(inner_, Delete)
+        .WillOnce(AnswerWith<DeleteReply>(DeleteReply()));
     EXPECT_CALL(inner_, Stat).WillOnce(Return(StatReply()));
   }
 
@@ -86,7 +85,7 @@ TEST_F(PlacementStageTest, MirroredKeysAreEveryServers) {
   auto of_other = About<PullRequest>({"a"});
   of_other.worker = Worker{.rank = 3};
   EXPECT_THAT(
-      Ask(calls, std::move(of_other)),
+      calls.MakeAndWait(std::move(of_other)),
       HasReason(Reason::kWrongServer,
                 {{"key", ""}, {"address", "b:1"}, {"placement_version", "1"}}));
 }

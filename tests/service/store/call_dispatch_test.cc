@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/service/ask.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
 #include "tests/testing/key_requests.h"
@@ -18,7 +17,6 @@ namespace tensorkv {
 namespace {
 
 using testing::AnswerWith;
-using testing::Ask;
 using ::testing::ElementsAre;
 using ::testing::Return;
 using testing::StatusIs;
@@ -69,13 +67,14 @@ class CallDispatchTest : public ::testing::Test {
 };
 
 TEST_F(CallDispatchTest, StagesAreInOrderBeforeTheStoreAndInReverseBehindIt) {
-  EXPECT_CALL(namespaces_, SetRule).WillOnce([&](const auto&, const auto&) {
-    heard_.push_back("made");
-    return absl::AbortedError("");
-  });
+  EXPECT_CALL(namespaces_, SetRule)
+      .WillOnce([&](auto, auto, ReplyCallback<SetRuleReply> done) {
+        heard_.push_back("made");
+        std::move(done)(absl::AbortedError(""));
+      });
 
-  EXPECT_THAT(Ask(calls_, testing::SetRuleOf("sgd", "", "n"),
-                  {.caller = {.name = "alice"}}),
+  EXPECT_THAT(calls_.MakeAndWait(testing::SetRuleOf("sgd", "", "n"),
+                                 {.caller = {.name = "alice"}}),
               StatusIs(absl::StatusCode::kAborted));
 
   EXPECT_THAT(heard_,
@@ -87,9 +86,9 @@ TEST_F(CallDispatchTest, StagesAreInOrderBeforeTheStoreAndInReverseBehindIt) {
 TEST_F(CallDispatchTest, StagesBeforeTheOneThatRefusesHearOfIt) {
   second_.answer = absl::PermissionDeniedError("");
 
-  EXPECT_THAT(
-      Ask(calls_, testing::DeleteOf({"k"}, "n"), {.caller = {.name = "bob"}}),
-      StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(calls_.MakeAndWait(testing::DeleteOf({"k"}, "n"),
+                                 {.caller = {.name = "bob"}}),
+              StatusIs(absl::StatusCode::kPermissionDenied));
 
   EXPECT_THAT(heard_,
               ElementsAre("first admits Delete", "second admits Delete",
@@ -99,7 +98,7 @@ TEST_F(CallDispatchTest, StagesBeforeTheOneThatRefusesHearOfIt) {
 TEST_F(CallDispatchTest, EndsOfCallsThatNoStageHearsAreTheCallersAlone) {
   EXPECT_CALL(store_, Pull).WillOnce(AnswerWith<PullReply>(PullReply()));
 
-  EXPECT_OK(Ask(calls_, PullRequest()));
+  EXPECT_OK(calls_.MakeAndWait(PullRequest()));
 
   EXPECT_THAT(heard_, ElementsAre("first admits Pull", "second admits Pull"));
 }
