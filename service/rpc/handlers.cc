@@ -15,15 +15,25 @@
 namespace tensorkv {
 namespace {
 
-// Bound what a call may have that is handled on gRPC's threads: 1 MiB is
-// decoded in about 0.1 ms, and 1024 keys are read or changed in less than a
-// millisecond.
-constexpr int64_t kMaxBytesInline = 1 << 20;
+// Bounds what a call may have that is handled on gRPC's threads: 1024 keys are
+// read or changed in less than a millisecond.
 constexpr size_t kMaxFieldsInline = 1024;
 // Servers send each other ranges of 1 MiB, and what says which they are.
-constexpr int64_t kMaxPeerBytesInline = 2 * kMaxBytesInline;
+constexpr int64_t kMaxPeerBytesInline = 2 << 20;
 // So many bytes have fewer entries.
 constexpr int64_t kMaxBytesUncounted = 4 << 10;
+
+// Returns a function that decodes a request by `decode(bytes)` and has it
+// admitted.
+template <typename Decoder>
+auto Admitting(const CallDispatch& calls, Decoder decode) {
+  return [&calls, decode](grpc::ByteBuffer* bytes, const CallContext& context) {
+    auto request = decode(bytes);
+    if (!request.ok()) return request;
+    const absl::Status admitted = calls.Admit(*request, context.caller);
+    return admitted.ok() ? std::move(request) : decltype(request)(admitted);
+  };
+}
 
 // Encodes what the store answers and passes it on.
 template <typename Reply, typename Encoder>
@@ -36,14 +46,23 @@ ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
   };
 }
 
-// Returns the limits of a reply of which the caller takes so many bytes; 0
-// states none.
-MessageLimits ReplyLimits(MessageLimits limits, uint64_t max_reply_bytes) {
-  if (max_reply_bytes > 0) {
+// Has `limits` bound the reply by what the caller takes too, and the store
+// refuse values that do not fit. Errors: ResourceExhausted (no reply would).
+template <typename Request>
+absl::Status BoundReply(const Request& request, MessageLimits& limits,
+                        CallContext& context) {
+  if (request.max_reply_bytes > 0) {
     limits.max_message_bytes =
-        std::min(limits.max_message_bytes, max_reply_bytes);
+        std::min(limits.max_message_bytes, request.max_reply_bytes);
   }
-  return limits;
+  // More cannot be sent; whether all of it can is seen when it is encoded.
+  context.max_reply_bytes = limits.max_message_bytes;
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    // Else a push could be made whose reply cannot be sent.
+    ASSIGN_OR_RETURN(context.max_reply_bytes,
+                     BytesForValues(request.entries.size(), limits));
+  }
+  return absl::OkStatus();
 }
 
 constexpr uint32_t kDefaultNamespacesOfPage = 100;
@@ -159,14 +178,30 @@ void Handlers::ChooseThreads() {
 }
 
 void Handlers::AddDataHandlers() {
-  Add(Method::kInit, &Handlers::Init);
-  Add(Method::kPush, &Handlers::Push);
-  Add(Method::kPull, &Handlers::Pull);
-  Add(Method::kPushPull, &Handlers::PushPull);
-  Add(Method::kPushRows, &Handlers::PushRows);
-  Add(Method::kPullRows, &Handlers::PullRows);
-  Add(Method::kSetState, &Handlers::SetState);
-  Add(Method::kGetState, &Handlers::GetState);
+  const auto read = [this](auto decode) {
+    return std::bind_front(decode, &decoder_);
+  };
+  const auto parsed = [this](auto decode) {
+    return Admitting(calls_, [this, decode](grpc::ByteBuffer* bytes) {
+      return decode(bytes, limits_);
+    });
+  };
+  AddCall<InitRequest>(Method::kInit, read(&PayloadDecoder::Init),
+                       Encode<v1::InitResponse, InitReply>);
+  AddCall<PushRequest>(Method::kPush, read(&PayloadDecoder::Push),
+                       EncodeResults);
+  AddCall<PushPullRequest>(Method::kPushPull, read(&PayloadDecoder::PushPull),
+                           EncodeValues);
+  AddCall<PushRequest>(Method::kPushRows, parsed(Decode<v1::PushRowsRequest>),
+                       EncodeResults);
+  AddCall<PullRequest>(Method::kPull, parsed(DecodePull), EncodeValues);
+  AddCall<PullRequest>(Method::kPullRows, parsed(Decode<v1::PullRowsRequest>),
+                       EncodeValues);
+  AddCall<SetStateRequest>(Method::kSetState,
+                           parsed(Decode<v1::SetStateRequest>),
+                           Encode<v1::SetStateResponse, SetStateReply>);
+  AddCall<GetStateRequest>(Method::kGetState,
+                           parsed(Decode<v1::GetStateRequest>), EncodeValues);
   AddPlain<DeleteRequest>();
   AddPlain<ListRequest>([](ListReply& page, const MessageLimits& limits) {
     FitPage(limits, *page.mutable_keys(), page);
@@ -224,10 +259,24 @@ void Handlers::AddServerHandlers(const HandlerDependencies& dependencies) {
       });
 }
 
-void Handlers::Add(Method method, Waiting handler) {
+template <typename Request, typename Decoder, typename Encoder>
+void Handlers::AddCall(Method method, Decoder decode, Encoder encode,
+                       int64_t max_bytes_inline) {
   handlers_[static_cast<size_t>(method)] = {
-      .max_bytes_inline = kMaxBytesInline,
-      .run = std::bind_front(handler, this)};
+      .max_bytes_inline = max_bytes_inline,
+      .run = [this, decode, encode](grpc::ByteBuffer* bytes,
+                                    CallContext context, Responder respond) {
+        absl::StatusOr<Request> request = decode(bytes, context);
+        if (!request.ok()) return std::move(respond)(request.status());
+        MessageLimits limits = limits_;
+        if constexpr (requires { request->max_reply_bytes; }) {
+          const absl::Status status = BoundReply(*request, limits, context);
+          if (!status.ok()) return std::move(respond)(status);
+        }
+        calls_.MakeAdmitted(
+            *std::move(request), std::move(context),
+            Encoded<ReplyTo<Request>>(limits, encode, std::move(respond)));
+      }};
 }
 
 template <typename Function>
@@ -243,109 +292,20 @@ void Handlers::AddAnswer(Method method, int64_t max_bytes_inline,
 
 template <typename Request, typename Encoder>
 void Handlers::AddPlain(Encoder encode, int64_t max_bytes_inline) {
-  handlers_[static_cast<size_t>(kMethodOf<Request>)] = {
-      .max_bytes_inline = max_bytes_inline,
-      .run = [this, encode](grpc::ByteBuffer* bytes, CallContext context,
-                            Responder respond) {
-        Request request;
-        absl::Status parsed = Parse(bytes, limits_, &request);
-        if (!parsed.ok()) return std::move(respond)(std::move(parsed));
-        calls_.Make(
-            std::move(request), std::move(context),
-            Encoded<ReplyTo<Request>>(limits_, encode, std::move(respond)));
-      }};
+  const auto parse =
+      [this](grpc::ByteBuffer* bytes) -> absl::StatusOr<Request> {
+    Request request;
+    RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+    return request;
+  };
+  AddCall<Request>(kMethodOf<Request>, Admitting(calls_, parse), encode,
+                   max_bytes_inline);
 }
 
 template <typename Request>
 void Handlers::AddPlain(int64_t max_bytes_inline) {
   using Reply = ReplyTo<Request>;
   AddPlain<Request>(Encode<Reply, Reply>, max_bytes_inline);
-}
-
-void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
-                    Responder respond) {
-  absl::StatusOr<InitRequest> request = decoder_.Init(bytes, context);
-  if (!request.ok()) return std::move(respond)(request.status());
-  calls_.MakeAdmitted(
-      *std::move(request), std::move(context),
-      Encoded<InitReply>(limits_, Encode<v1::InitResponse, InitReply>,
-                         std::move(respond)));
-}
-
-void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
-                    Responder respond) {
-  absl::StatusOr<PushRequest> request = decoder_.Push(bytes, context);
-  if (!request.ok()) return std::move(respond)(request.status());
-  calls_.MakeAdmitted(
-      *std::move(request), std::move(context),
-      Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
-}
-
-void Handlers::PushRows(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PushRequest> request =
-      Decode<v1::PushRowsRequest>(bytes, limits_);
-  if (!request.ok()) return std::move(respond)(request.status());
-  calls_.Make(*std::move(request), std::move(context),
-              Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
-}
-
-void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
-                    Responder respond) {
-  AnswerPull(DecodePull(bytes, limits_), std::move(context),
-             std::move(respond));
-}
-
-void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PullRequest> request =
-      Decode<v1::PullRowsRequest>(bytes, limits_);
-  AnswerPull(std::move(request), std::move(context), std::move(respond));
-}
-
-void Handlers::GetState(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  AnswerPull(Decode<v1::GetStateRequest>(bytes, limits_), std::move(context),
-             std::move(respond));
-}
-
-template <typename Request>
-void Handlers::AnswerPull(absl::StatusOr<Request> request, CallContext context,
-                          Responder respond) {
-  if (!request.ok()) return std::move(respond)(request.status());
-  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
-  // More cannot be sent; whether all of it can is seen when it is encoded.
-  context.max_reply_bytes = limits.max_message_bytes;
-  calls_.Make(*std::move(request), std::move(context),
-              Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
-}
-
-void Handlers::SetState(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<SetStateRequest> request =
-      Decode<v1::SetStateRequest>(bytes, limits_);
-  if (!request.ok()) return std::move(respond)(request.status());
-  calls_.Make(*std::move(request), std::move(context),
-              Encoded<SetStateReply>(
-                  limits_, Encode<v1::SetStateResponse, SetStateReply>,
-                  std::move(respond)));
-}
-
-void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PushPullRequest> request = decoder_.PushPull(bytes, context);
-  if (!request.ok()) return std::move(respond)(request.status());
-  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
-  // Else a push could be made whose reply cannot be sent.
-  const absl::StatusOr<uint64_t> max_reply_bytes =
-      BytesForValues(request->entries.size(), limits);
-  if (!max_reply_bytes.ok()) {
-    return std::move(respond)(max_reply_bytes.status());
-  }
-  context.max_reply_bytes = *max_reply_bytes;
-  calls_.MakeAdmitted(
-      *std::move(request), std::move(context),
-      Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
 }
 
 Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,

@@ -89,7 +89,8 @@ class Handlers {
 
  private:
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
-  using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
+  // Bounds what gRPC's threads handle: 1 MiB is decoded in about 0.1 ms.
+  static constexpr int64_t kMaxBytesInline = 1 << 20;
 
   void AddDataHandlers();
   void AddNamespaceHandlers();
@@ -98,11 +99,13 @@ class Handlers {
   void AddServerHandlers(const HandlerDependencies& dependencies);
   // Sets the threads of the verbs that may take long.
   void ChooseThreads();
-  // Adds the handler of a method that may wait; it answers on the thread that
-  // ends the wait.
-  void Add(Method method, Waiting handler);
-  // Adds the handler of a method whose messages have no tensors;
-  // `encode(reply, limits)` encodes its reply.
+  // Adds the handler of a method of the store, which answers on the thread that
+  // ends the call: `decode(bytes, context)` returns the request, admitted;
+  // `encode(reply, limits)` encodes the reply.
+  template <typename Request, typename Decoder, typename Encoder>
+  void AddCall(Method method, Decoder decode, Encoder encode,
+               int64_t max_bytes_inline = kMaxBytesInline);
+  // Adds the handler of a method whose messages have no tensors.
   template <typename Request, typename Encoder>
   void AddPlain(Encoder encode, int64_t max_bytes_inline = -1);
   template <typename Request>
@@ -112,23 +115,6 @@ class Handlers {
   template <typename Function>
   void AddAnswer(Method method, int64_t max_bytes_inline, Function answer);
 
-  void Init(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void Push(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void PushRows(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void PullRows(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void PushPull(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void SetState(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void GetState(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  // Answers a Pull or a GetState.
-  template <typename Request>
-  void AnswerPull(absl::StatusOr<Request> request, CallContext context,
-                  Responder respond);
   Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);
 
   const CallDispatch& calls_;

@@ -1,4 +1,4 @@
-// The store as its users see it: RPC handlers, decorators, in-process clients.
+// The store as its users see it: the dispatch of calls, in-process clients.
 
 #ifndef TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
