@@ -161,7 +161,6 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
                    engine_.NameDefault(DefaultUidOf(view.placement().cluster));
                    engine_.partition_moves().Own(view.own_partitions());
                  }),
-      rights_(&access_),
       own_keys_(&placement_, std::bind_front(&Engine::Knows, &engine_),
                 std::bind_front(&Engine::IsMirrored, &engine_)),
       dispatch_(StagedStoreParts()),
@@ -221,7 +220,7 @@ CallDispatch::Parts Server::StoreParts() {
 
 CallDispatch::Parts Server::StagedStoreParts() {
   CallDispatch::Parts parts = StoreParts();
-  parts.stages = {&rights_, &call_records_, &own_keys_};
+  parts.stages = {&access_, &own_keys_};
   parts.shows = std::bind_front(&AccessControl::Allows, &access_,
                                 Method::kListNamespaces);
   parts.list = [this](const ListRequest& request, const CallContext& context) {

@@ -36,7 +36,6 @@
 #include "service/rpc/tensorkv_services.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/security/access_control.h"
-#include "service/security/rights_stage.h"
 #include "service/server/call_log.h"
 #include "service/server/cluster_part.h"
 #include "service/server/connection_acceptor.h"
@@ -52,7 +51,6 @@
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
 #include "service/store/call_dispatch.h"
-#include "service/store/call_record_stage.h"
 
 namespace tensorkv {
 
@@ -188,8 +186,6 @@ class Server {
   Engine engine_;
   AccessControl access_;
   KnownPlacement placement_;
-  const RightsStage rights_;
-  const CallRecordStage call_records_;
   const PlacementStage own_keys_;
   const CallDispatch dispatch_;
   // Without stages: the status page shows all keys to whoever may see it.

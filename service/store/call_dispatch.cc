@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "service/store/names.h"
+
 namespace tensorkv {
 
 CallDispatch::CallDispatch(Parts parts) : parts_(std::move(parts)) {
@@ -24,6 +26,11 @@ absl::StatusOr<std::vector<NamespaceStatus>> CallDispatch::ListNamespaces(
 }
 
 absl::Status CallDispatch::AdmitCall(const StagedCall& call) const {
+  if (CallRecord* const record = call.caller.record.get()) {
+    record->SetCall(
+        call.name_space.empty() ? kDefaultNamespace : call.name_space,
+        call.call_id());
+  }
   for (size_t i = 0; i < parts_.stages.size(); ++i) {
     absl::Status refusal = parts_.stages[i]->Admit(call);
     if (refusal.ok()) continue;

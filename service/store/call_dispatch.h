@@ -50,8 +50,9 @@ class CallDispatch {
 
   Staging& staging() const { return *parts_.staging; }
 
-  // Has every stage admit the call. Errors: the first refusal, of which the
-  // stages before hear by Done.
+  // Notes what the call is about in its caller's record, for the log, and has
+  // every stage admit it. Errors: the first refusal, of which the stages before
+  // hear by Done.
   template <typename Request>
   absl::Status Admit(const Request& request, const Caller& caller) const {
     return AdmitCall(StagedCall(request, caller));
@@ -156,9 +157,8 @@ class CallDispatch {
     return [this, method = call.method, caller = call.caller,
             name_space = std::string(call.name_space),
             done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
-      StagedCall ended(method, caller);
-      ended.name_space = name_space;
-      TellEnd(ended, reply.status(), parts_.stages.size());
+      TellEnd(StagedCall(method, name_space, caller), reply.status(),
+              parts_.stages.size());
       std::move(done)(std::move(reply));
     };
   }

@@ -55,7 +55,7 @@ class KeysView {
 struct StagedCall {
   template <typename Request>
   StagedCall(const Request& request, const Caller& by)
-      : StagedCall(kMethodOf<Request>, by) {
+      : StagedCall(kMethodOf<Request>, "", by) {
     if constexpr (kHasNamespace<Request>) name_space = NamespaceIn(request);
     if constexpr (kNamesKeys<Request>) keys.emplace(EntriesIn(request));
     if constexpr (requires { request.worker->rank; }) {
@@ -67,7 +67,8 @@ struct StagedCall {
       if (request.call_id) id = &*request.call_id;
     }
   }
-  StagedCall(Method called, const Caller& by) : method(called), caller(by) {}
+  StagedCall(Method called, absl::string_view in, const Caller& by)
+      : method(called), caller(by), name_space(in) {}
 
   // Returns the id by which the call is made once; nothing if it has none.
   std::optional<CallId> call_id() const {

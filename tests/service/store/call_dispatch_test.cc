@@ -1,5 +1,6 @@
 #include "service/store/call_dispatch.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +102,19 @@ TEST_F(CallDispatchTest, EndsOfCallsThatNoStageHearsAreTheCallersAlone) {
   EXPECT_OK(calls_.MakeAndWait(PullRequest()));
 
   EXPECT_THAT(heard_, ElementsAre("first admits Pull", "second admits Pull"));
+}
+
+TEST_F(CallDispatchTest, RecordSaysWhatARefusedCallWasAbout) {
+  first_.answer = absl::PermissionDeniedError("");
+  Caller caller;
+  caller.record = std::make_shared<CallRecord>(absl::Seconds(1));
+  PushRequest push;
+  push.call_id = CallId{"c", 7};
+
+  calls_.Admit(push, caller).IgnoreError();
+
+  EXPECT_EQ(caller.record->fields().name_space, "default");
+  EXPECT_EQ(caller.record->fields().call_id->sequence, 7u);
 }
 
 TEST_F(CallDispatchTest, AdmittedCallIsNotAskedAboutAgain) {
