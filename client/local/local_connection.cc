@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "base/answer.h"
 #include "base/cores.h"
 #include "base/status_macros.h"
 #include "service/store/cancellation.h"
@@ -18,26 +17,6 @@ namespace {
 
 int NumThreads(const LocalConnectionOptions& options) {
   return options.num_threads > 0 ? options.num_threads : NumCores();
-}
-
-// Starts a call that takes a callback, and waits for its reply.
-template <typename Reply, typename Request>
-absl::StatusOr<Reply> Await(
-    MemoryTensorStore& store,
-    void (MemoryTensorStore::*verb)(Request, CallContext, ReplyCallback<Reply>),
-    const std::type_identity_t<Request>& request, const CallContext& context) {
-  const Answer<absl::StatusOr<Reply>> answer;
-  (store.*verb)(request, context, [answer](absl::StatusOr<Reply> reply) {
-    answer.Set(std::move(reply));
-  });
-  return answer.Wait();
-}
-
-// Returns a reply without fields, if all went well.
-template <typename Reply>
-absl::StatusOr<Reply> ReplyIfOk(const absl::Status& status) {
-  if (!status.ok()) return status;
-  return Reply();
 }
 
 // Checks that elements are of their dtype, which a server sees to when it
@@ -56,93 +35,41 @@ absl::Status CheckBools(const Request& request) {
   return absl::OkStatus();
 }
 
-// Asks a store, by the verb that the type of the request is of.
-using Store = MemoryTensorStore;
-using Context = const CallContext&;
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> Ask(const CallDispatch& calls,
+                                     const Request& request,
+                                     const CallContext& context) {
+  return calls.MakeAndWait(request, context);
+}
 
-auto Ask(Store& store, const InitRequest& request, Context context) {
-  return Await(store, &Store::Init, request, context);
-}
-auto Ask(Store& store, const PushRequest& request, Context context) {
-  return Await(store, &Store::Push, request, context);
-}
-auto Ask(Store& store, const PullRequest& request, Context context) {
-  return Await(store, &Store::Pull, request, context);
-}
-auto Ask(Store& store, const PushPullRequest& request, Context context) {
-  return Await(store, &Store::PushPull, request, context);
-}
-auto Ask(Store& store, const PushRowsRequest& request, Context context) {
-  return Await(store, &Store::Push, request, context);
-}
-auto Ask(Store& store, const PullRowsRequest& request, Context context) {
-  return Await(store, &Store::Pull, request, context);
-}
-auto Ask(Store& store, const SetStateRequest& request, Context context) {
-  return Await(store, &Store::SetState, request, context);
-}
-auto Ask(Store& store, const GetStateRequest& request, Context context) {
-  return Await(store, &Store::GetState, request, context);
-}
-auto Ask(Store& store, const DeleteRequest& request, Context context) {
-  return store.Delete(request, context);
-}
-auto Ask(Store& store, const ListRequest& request, Context context) {
-  return store.List(request, context);
-}
-auto Ask(Store& store, const StatRequest& request, Context context) {
-  return store.Stat(request, context);
-}
-auto Ask(Store& store, const CreateNamespaceRequest& request, Context context) {
-  return store.CreateNamespace(request, context);
-}
-auto Ask(Store& store, const DescribeNamespaceRequest& request,
-         Context context) {
-  return store.DescribeNamespace(request, context);
-}
 // One page has all.
-absl::StatusOr<ListNamespacesReply> Ask(Store& store,
+absl::StatusOr<ListNamespacesReply> Ask(const CallDispatch& calls,
                                         const ListNamespacesRequest&,
-                                        Context context) {
-  ASSIGN_OR_RETURN(
-      std::vector<NamespaceStatus> namespaces,
-      store.ListNamespaces(
-          "", SIZE_MAX, [](absl::string_view) { return true; }, context));
+                                        const CallContext& context) {
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> namespaces,
+                   calls.ListNamespaces("", SIZE_MAX, context));
   ListNamespacesReply reply;
   for (NamespaceStatus& each : namespaces) {
     *reply.add_namespaces() = std::move(each);
   }
   return reply;
 }
-auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {
-  return ReplyIfOk<DeleteNamespaceReply>(
-      store.DeleteNamespace(request, context));
-}
-template <typename Request>
-requires kIsOfNamespace<Request> absl::StatusOr<ReplyTo<Request>> Ask(
-    Store& store, const Request& request, Context context) {
-  ReplyTo<Request> reply;
-  RETURN_IF_ERROR(store.Ask({request, reply}, context));
-  return reply;
-}
-auto Ask(Store& store, const BarrierRequest& request, Context context) {
-  return Await(store, &Store::Barrier, request, context);
-}
 
 template <typename Request>
 requires kIsOfCheckpoints<Request> absl::StatusOr<ReplyTo<Request>> Ask(
-    Store&, const Request&, Context) {
+    const CallDispatch&, const Request&, const CallContext&) {
   return absl::FailedPreconditionError(
       "a store in process has no checkpoint directory");
 }
 
 template <typename Request>
 requires kIsOfServer<Request> absl::StatusOr<ReplyTo<Request>> Ask(
-    Store&, const Request&, Context) {
+    const CallDispatch&, const Request&, const CallContext&) {
   return absl::FailedPreconditionError("a store in process is in no cluster");
 }
-absl::StatusOr<DescribeClusterReply> Ask(Store&, const DescribeClusterRequest&,
-                                         Context) {
+absl::StatusOr<DescribeClusterReply> Ask(const CallDispatch&,
+                                         const DescribeClusterRequest&,
+                                         const CallContext&) {
   return DescribeClusterReply();
 }
 
@@ -153,7 +80,8 @@ LocalConnection::LocalConnection(const LocalConnectionOptions& options)
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       cpu_(NumThreads(options)),
       backend_(options.backend != nullptr ? *options.backend : cpu_),
-      store_(options.store, &backend_, &alarms_) {}
+      store_(options.store, &backend_, &alarms_),
+      calls_({.store = &store_, .namespaces = &store_, .staging = &store_}) {}
 
 absl::Status LocalConnection::Attempt(const AnyCall& call,
                                       const CallOptions& options) {
@@ -172,7 +100,7 @@ absl::Status LocalConnection::Attempt(const AnyCall& call,
     if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
       reply = Describe();
     } else {
-      ASSIGN_OR_RETURN(reply, Ask(store_, request, context));
+      ASSIGN_OR_RETURN(reply, Ask(calls_, request, context));
     }
     return absl::OkStatus();
   });

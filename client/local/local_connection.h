@@ -8,6 +8,7 @@
 #include "base/alarms.h"
 #include "client/connection.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "service/store/call_dispatch.h"
 #include "service/store/memory_tensor_store.h"
 
 namespace tensorkv {
@@ -46,6 +47,7 @@ class LocalConnection final : public Connection {
   Backend& backend_;
   SteadyAlarms alarms_;
   MemoryTensorStore store_;
+  const CallDispatch calls_;
 };
 
 }  // namespace tensorkv

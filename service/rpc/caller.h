@@ -22,9 +22,9 @@
 namespace tensorkv {
 
 // Checks that the caller may call `method`, and fills in `caller`: its name, as
-// AccessControl::Admit does, the trace that it states, and a record where calls
+// AccessControl::Identify does, the trace that it states, and a record where calls
 // that take `slow_call` are to be logged. If `access` is null, everybody is
-// anonymous and may do everything. Errors: those of Admit.
+// anonymous and may do everything. Errors: those of Identify.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
                                 absl::Duration slow_call, Caller& caller) {
@@ -38,7 +38,7 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
     caller.record = std::make_shared<CallRecord>(slow_call);
   }
   if (access == nullptr) return absl::OkStatus();
-  return access->Admit(method, PeerOf(context), caller);
+  return access->Identify(method, PeerOf(context), caller);
 }
 
 // Takes `load` from the caller's quota, or from that of its host if it has no

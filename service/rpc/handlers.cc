@@ -9,31 +9,29 @@
 
 #include "base/status_macros.h"
 #include "contract/any_call.h"
-#include "contract/messages_of.h"
 #include "service/rpc/message_codec.h"
 #include "tensorkv/v1/service.pb.h"
 
 namespace tensorkv {
 namespace {
 
-// Bound what a call may have that is handled on gRPC's threads: 1 MiB is
-// decoded in about 0.1 ms, and 1024 keys are read or changed in less than a
-// millisecond.
-constexpr int64_t kMaxBytesInline = 1 << 20;
+// Bounds what a call may have that is handled on gRPC's threads: 1024 keys are
+// read or changed in less than a millisecond.
 constexpr size_t kMaxFieldsInline = 1024;
 // Servers send each other ranges of 1 MiB, and what says which they are.
-constexpr int64_t kMaxPeerBytesInline = 2 * kMaxBytesInline;
+constexpr int64_t kMaxPeerBytesInline = 2 << 20;
 // So many bytes have fewer entries.
 constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
-// Makes calls of one kind by what makes calls of any.
-template <typename Request, typename Ask>
-auto Asking(Ask ask) {
-  return [ask](const Request& request,
-               const CallContext& context) -> absl::StatusOr<ReplyTo<Request>> {
-    ReplyTo<Request> reply;
-    RETURN_IF_ERROR(ask(AnyCall(request, reply), context));
-    return reply;
+// Returns a function that decodes a request by `decode(bytes)` and has it
+// admitted.
+template <typename Decoder>
+auto Admitting(const CallDispatch& calls, Decoder decode) {
+  return [&calls, decode](grpc::ByteBuffer* bytes, const CallContext& context) {
+    auto request = decode(bytes);
+    if (!request.ok()) return request;
+    const absl::Status admitted = calls.Admit(*request, context.caller);
+    return admitted.ok() ? std::move(request) : decltype(request)(admitted);
   };
 }
 
@@ -48,14 +46,23 @@ ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
   };
 }
 
-// Returns the limits of a reply of which the caller takes so many bytes; 0
-// states none.
-MessageLimits ReplyLimits(MessageLimits limits, uint64_t max_reply_bytes) {
-  if (max_reply_bytes > 0) {
+// Has `limits` bound the reply by what the caller takes too, and the store
+// refuse values that do not fit. Errors: ResourceExhausted (no reply would).
+template <typename Request>
+absl::Status BoundReply(const Request& request, MessageLimits& limits,
+                        CallContext& context) {
+  if (request.max_reply_bytes > 0) {
     limits.max_message_bytes =
-        std::min(limits.max_message_bytes, max_reply_bytes);
+        std::min(limits.max_message_bytes, request.max_reply_bytes);
   }
-  return limits;
+  // More cannot be sent; whether all of it can is seen when it is encoded.
+  context.max_reply_bytes = limits.max_message_bytes;
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    // Else a push could be made whose reply cannot be sent.
+    ASSIGN_OR_RETURN(context.max_reply_bytes,
+                     BytesForValues(request.entries.size(), limits));
+  }
+  return absl::OkStatus();
 }
 
 constexpr uint32_t kDefaultNamespacesOfPage = 100;
@@ -126,23 +133,14 @@ bool Handler::IsLong(const grpc::ByteBuffer& bytes) const {
 
 Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
-    : store_(*dependencies.store),
-      namespaces_(*dependencies.namespaces),
+    : calls_(*dependencies.calls),
       incarnation_(*dependencies.incarnation),
       limits_(limits),
-      decoder_(dependencies.staging, limits) {
+      decoder_(dependencies.calls, limits) {
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
-  // Whatever else goes on, a server says what it is.
-#define TENSORKV_ADD(name, ...)                                              \
-  AddAsk<name##Request>(Asking<name##Request>(dependencies.ask_server),      \
-                        std::is_same_v<name##Request, DescribeServerRequest> \
-                            ? kMaxBytesInline                                \
-                            : -1);
-  TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
-  TENSORKV_SERVER_METHODS(TENSORKV_ADD)
-#undef TENSORKV_ADD
+  AddServerHandlers(dependencies);
   if (dependencies.ask_peer) {
     for (const Method method : kAllMethods) {
       if (ServiceOf(method) != Service::kPeer) continue;
@@ -150,18 +148,6 @@ Handlers::Handlers(HandlerDependencies dependencies,
           std::bind_front(dependencies.ask_peer, method);
     }
   }
-  // A page may have to end early.
-  const auto list = Asking<ListCheckpointsRequest>(dependencies.ask_server);
-  AddAnswer(Method::kListCheckpoints, -1,
-            [this, list](grpc::ByteBuffer* bytes,
-                         const CallContext& context) -> Answer {
-              ListCheckpointsRequest request;
-              RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-              ASSIGN_OR_RETURN(ListCheckpointsReply page,
-                               list(request, context));
-              FitPage(limits_, *page.mutable_checkpoints(), page);
-              return Serialize(page, limits_);
-            });
   ChooseThreads();
 }
 
@@ -192,42 +178,105 @@ void Handlers::ChooseThreads() {
 }
 
 void Handlers::AddDataHandlers() {
-  Add(Method::kInit, &Handlers::Init);
-  Add(Method::kPush, &Handlers::Push);
-  Add(Method::kPull, &Handlers::Pull);
-  Add(Method::kPushPull, &Handlers::PushPull);
-  Add(Method::kPushRows, &Handlers::PushRows);
-  Add(Method::kPullRows, &Handlers::PullRows);
-  Add(Method::kSetState, &Handlers::SetState);
-  Add(Method::kGetState, &Handlers::GetState);
-  AddVerb(store_, &TensorStore::Delete);
-  AddAnswer(Method::kList, -1, std::bind_front(&Handlers::List, this));
-  AddVerb(store_, &TensorStore::Stat);
+  const auto read = [this](auto decode) {
+    return std::bind_front(decode, &decoder_);
+  };
+  const auto parsed = [this](auto decode) {
+    return Admitting(calls_, [this, decode](grpc::ByteBuffer* bytes) {
+      return decode(bytes, limits_);
+    });
+  };
+  AddCall<InitRequest>(Method::kInit, read(&PayloadDecoder::Init),
+                       Encode<v1::InitResponse, InitReply>);
+  AddCall<PushRequest>(Method::kPush, read(&PayloadDecoder::Push),
+                       EncodeResults);
+  AddCall<PushPullRequest>(Method::kPushPull, read(&PayloadDecoder::PushPull),
+                           EncodeValues);
+  AddCall<PushRequest>(Method::kPushRows, parsed(Decode<v1::PushRowsRequest>),
+                       EncodeResults);
+  AddCall<PullRequest>(Method::kPull, parsed(DecodePull), EncodeValues);
+  AddCall<PullRequest>(Method::kPullRows, parsed(Decode<v1::PullRowsRequest>),
+                       EncodeValues);
+  AddCall<SetStateRequest>(Method::kSetState,
+                           parsed(Decode<v1::SetStateRequest>),
+                           Encode<v1::SetStateResponse, SetStateReply>);
+  AddCall<GetStateRequest>(Method::kGetState,
+                           parsed(Decode<v1::GetStateRequest>), EncodeValues);
+  AddPlain<DeleteRequest>();
+  AddPlain<ListRequest>([](ListReply& page, const MessageLimits& limits) {
+    FitPage(limits, *page.mutable_keys(), page);
+    return Serialize(page, limits);
+  });
+  AddPlain<StatRequest>();
 }
 
 void Handlers::AddNamespaceHandlers() {
-  AddVerb(namespaces_, &NamespaceAdmin::CreateNamespace);
-  AddVerb(namespaces_, &NamespaceAdmin::DescribeNamespace);
+  AddPlain<CreateNamespaceRequest>();
+  AddPlain<DescribeNamespaceRequest>();
   AddAnswer(Method::kListNamespaces, -1,
             std::bind_front(&Handlers::ListNamespaces, this));
-  AddVerb(namespaces_, &NamespaceAdmin::DeleteNamespace);
-#define TENSORKV_ADD(name, ...) AddVerb(namespaces_, &NamespaceAdmin::name);
+  AddPlain<DeleteNamespaceRequest>();
+#define TENSORKV_ADD(name, ...) AddPlain<name##Request>();
   TENSORKV_NAMESPACE_METHODS(TENSORKV_ADD)
 #undef TENSORKV_ADD
 }
 
 void Handlers::AddMembershipHandlers() {
   // The reply is not the store's alone.
-  AddAsk<JoinRequest>(std::bind_front(&Handlers::Join, this));
+  AddPlain<JoinRequest>([this](JoinReply& reply, const MessageLimits& limits) {
+    reply.set_server_incarnation(incarnation_.id());
+    return Serialize(reply, limits);
+  });
   // Whatever else goes on, leases are renewed.
-  AddVerb(namespaces_, &NamespaceAdmin::KeepAlive, kMaxBytesInline);
-  Add(Method::kBarrier, &Handlers::Barrier);
+  AddPlain<KeepAliveRequest>(kMaxBytesInline);
+  AddPlain<BarrierRequest>(kMaxBytesInline);
 }
 
-void Handlers::Add(Method method, Waiting handler) {
+void Handlers::AddServerHandlers(const HandlerDependencies& dependencies) {
+  const auto add = [&]<typename Request>(Request, auto encode) {
+    // Whatever else goes on, a server says what it is.
+    constexpr bool kIsInline = std::is_same_v<Request, DescribeServerRequest>;
+    AddAnswer(
+        kMethodOf<Request>, kIsInline ? kMaxBytesInline : -1,
+        [this, encode, ask = dependencies.ask_server](
+            grpc::ByteBuffer* bytes, const CallContext& context) -> Answer {
+          Request request;
+          RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+          ReplyTo<Request> reply;
+          RETURN_IF_ERROR(ask(AnyCall(request, reply), context));
+          return encode(reply, limits_);
+        });
+  };
+#define TENSORKV_ADD(name, ...) \
+  add(name##Request(), Encode<name##Reply, name##Reply>);
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_ADD)
+  TENSORKV_SERVER_METHODS(TENSORKV_ADD)
+#undef TENSORKV_ADD
+  add(ListCheckpointsRequest(),
+      [](ListCheckpointsReply& page, const MessageLimits& limits) {
+        FitPage(limits, *page.mutable_checkpoints(), page);
+        return Serialize(page, limits);
+      });
+}
+
+template <typename Request, typename Decoder, typename Encoder>
+void Handlers::AddCall(Method method, Decoder decode, Encoder encode,
+                       int64_t max_bytes_inline) {
   handlers_[static_cast<size_t>(method)] = {
-      .max_bytes_inline = kMaxBytesInline,
-      .run = std::bind_front(handler, this)};
+      .max_bytes_inline = max_bytes_inline,
+      .run = [this, decode, encode](grpc::ByteBuffer* bytes,
+                                    CallContext context, Responder respond) {
+        absl::StatusOr<Request> request = decode(bytes, context);
+        if (!request.ok()) return std::move(respond)(request.status());
+        MessageLimits limits = limits_;
+        if constexpr (requires { request->max_reply_bytes; }) {
+          const absl::Status status = BoundReply(*request, limits, context);
+          if (!status.ok()) return std::move(respond)(status);
+        }
+        calls_.MakeAdmitted(
+            *std::move(request), std::move(context),
+            Encoded<ReplyTo<Request>>(limits, encode, std::move(respond)));
+      }};
 }
 
 template <typename Function>
@@ -241,137 +290,22 @@ void Handlers::AddAnswer(Method method, int64_t max_bytes_inline,
       }};
 }
 
-template <typename Request, typename Function>
-void Handlers::AddAsk(Function ask, int64_t max_bytes_inline) {
-  using Messages = MessagesOf<Request>;
-  AddAnswer(
-      kMethodOf<Request>, max_bytes_inline,
-      [this, ask](grpc::ByteBuffer* bytes,
-                  const CallContext& context) -> Answer {
-        typename Messages::Request message;
-        RETURN_IF_ERROR(Parse(bytes, limits_, &message));
-        ASSIGN_OR_RETURN(Request request, ValueOf<Request>(std::move(message)));
-        ReplyTo<Request> reply;
-        RETURN_IF_ERROR(SetReply(ask(std::move(request), context), reply));
-        return Encode<typename Messages::Response>(reply, limits_);
-      });
-}
-
-template <typename Store, typename Reply, typename Request>
-void Handlers::AddVerb(Store& store,
-                       Reply (Store::*verb)(Request, const CallContext&),
-                       int64_t max_bytes_inline) {
-  AddAsk<std::remove_cvref_t<Request>>(std::bind_front(verb, &store),
-                                       max_bytes_inline);
-}
-
-void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
-                    Responder respond) {
-  absl::StatusOr<InitRequest> request = decoder_.Init(bytes, context);
-  if (!request.ok()) return std::move(respond)(request.status());
-  store_.Init(*std::move(request), std::move(context),
-              Encoded<InitReply>(limits_, Encode<v1::InitResponse, InitReply>,
-                                 std::move(respond)));
-}
-
-void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
-                    Responder respond) {
-  absl::StatusOr<PushRequest> request = decoder_.Push(bytes, context);
-  AnswerPush(std::move(request), std::move(context), std::move(respond));
-}
-
-void Handlers::PushRows(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  AnswerPush(Decode<v1::PushRowsRequest>(bytes, limits_), std::move(context),
-             std::move(respond));
-}
-
-void Handlers::AnswerPush(absl::StatusOr<PushRequest> request,
-                          CallContext context, Responder respond) {
-  if (!request.ok()) return std::move(respond)(request.status());
-  store_.Push(*std::move(request), std::move(context),
-              Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
-}
-
-void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
-                    Responder respond) {
-  AnswerPull(&TensorStore::Pull, DecodePull(bytes, limits_), std::move(context),
-             std::move(respond));
-}
-
-void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PullRequest> request =
-      Decode<v1::PullRowsRequest>(bytes, limits_);
-  AnswerPull(&TensorStore::Pull, std::move(request), std::move(context),
-             std::move(respond));
-}
-
-void Handlers::GetState(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  AnswerPull(&TensorStore::GetState,
-             Decode<v1::GetStateRequest>(bytes, limits_), std::move(context),
-             std::move(respond));
+template <typename Request, typename Encoder>
+void Handlers::AddPlain(Encoder encode, int64_t max_bytes_inline) {
+  const auto parse =
+      [this](grpc::ByteBuffer* bytes) -> absl::StatusOr<Request> {
+    Request request;
+    RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+    return request;
+  };
+  AddCall<Request>(kMethodOf<Request>, Admitting(calls_, parse), encode,
+                   max_bytes_inline);
 }
 
 template <typename Request>
-void Handlers::AnswerPull(void (TensorStore::*verb)(Request, CallContext,
-                                                    ReplyCallback<PullReply>),
-                          absl::StatusOr<Request> request, CallContext context,
-                          Responder respond) {
-  if (!request.ok()) return std::move(respond)(request.status());
-  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
-  // More cannot be sent; whether all of it can is seen when it is encoded.
-  context.max_reply_bytes = limits.max_message_bytes;
-  (store_.*verb)(*std::move(request), std::move(context),
-                 Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
-}
-
-void Handlers::SetState(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<SetStateRequest> request =
-      Decode<v1::SetStateRequest>(bytes, limits_);
-  if (!request.ok()) return std::move(respond)(request.status());
-  store_.SetState(*std::move(request), std::move(context),
-                  Encoded<SetStateReply>(
-                      limits_, Encode<v1::SetStateResponse, SetStateReply>,
-                      std::move(respond)));
-}
-
-void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
-                        Responder respond) {
-  absl::StatusOr<PushPullRequest> request = decoder_.PushPull(bytes, context);
-  if (!request.ok()) return std::move(respond)(request.status());
-  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
-  // Else a push could be made whose reply cannot be sent.
-  const absl::StatusOr<uint64_t> max_reply_bytes =
-      BytesForValues(request->entries.size(), limits);
-  if (!max_reply_bytes.ok()) {
-    return std::move(respond)(max_reply_bytes.status());
-  }
-  context.max_reply_bytes = *max_reply_bytes;
-  store_.PushPull(*std::move(request), std::move(context),
-                  Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
-}
-
-void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
-                       Responder respond) {
-  BarrierRequest request;
-  absl::Status parsed = Parse(bytes, limits_, &request);
-  if (!parsed.ok()) return std::move(respond)(std::move(parsed));
-  namespaces_.Barrier(
-      std::move(request), std::move(context),
-      Encoded<BarrierReply>(limits_, Encode<v1::BarrierResponse, BarrierReply>,
-                            std::move(respond)));
-}
-
-Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes,
-                                const CallContext& context) {
-  ListRequest request;
-  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  ASSIGN_OR_RETURN(ListReply page, store_.List(request, context));
-  FitPage(limits_, *page.mutable_keys(), page);
-  return Serialize(page, limits_);
+void Handlers::AddPlain(int64_t max_bytes_inline) {
+  using Reply = ReplyTo<Request>;
+  AddPlain<Request>(Encode<Reply, Reply>, max_bytes_inline);
 }
 
 Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
@@ -380,19 +314,11 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
   RETURN_IF_ERROR(Parse(bytes, limits_, &request));
   // One more than the page tells whether there is another.
   ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
-                   namespaces_.ListNamespaces(
-                       request.page_token(), PageSizeOf(request) + 1,
-                       [](absl::string_view) { return true; }, context));
+                   calls_.ListNamespaces(request.page_token(),
+                                         PageSizeOf(request) + 1, context));
   ListNamespacesReply page = PageOf(std::move(statuses), request);
   FitPage(limits_, *page.mutable_namespaces(), page);
   return Serialize(page, limits_);
-}
-
-absl::StatusOr<JoinReply> Handlers::Join(const JoinRequest& request,
-                                         const CallContext& context) {
-  ASSIGN_OR_RETURN(JoinReply reply, namespaces_.Join(request, context));
-  reply.set_server_incarnation(incarnation_.id());
-  return reply;
 }
 
 }  // namespace tensorkv

@@ -17,7 +17,7 @@
 #include "service/rpc/incarnation.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/payload_decoder.h"
-#include "service/store/staging.h"
+#include "service/store/call_dispatch.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -27,9 +27,7 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 
 // HandlerDependencies holds what the handlers work on; all of it outlives them.
 struct HandlerDependencies {
-  TensorStore* store = nullptr;
-  NamespaceAdmin* namespaces = nullptr;
-  Staging* staging = nullptr;
+  const CallDispatch* calls = nullptr;
   const Incarnation* incarnation = nullptr;
   // Makes a call of TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS; may
   // block.
@@ -91,56 +89,35 @@ class Handlers {
 
  private:
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
-  using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
+  // Bounds what gRPC's threads handle: 1 MiB is decoded in about 0.1 ms.
+  static constexpr int64_t kMaxBytesInline = 1 << 20;
 
   void AddDataHandlers();
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
+  // Adds those of TENSORKV_CHECKPOINT_METHODS and TENSORKV_SERVER_METHODS.
+  void AddServerHandlers(const HandlerDependencies& dependencies);
   // Sets the threads of the verbs that may take long.
   void ChooseThreads();
-  // Adds the handler of a method that may wait; it answers on the thread that
-  // ends the wait.
-  void Add(Method method, Waiting handler);
-  // Add the handler of a method that is answered before it returns: by
-  // `answer(bytes, context)`, by `ask(request, context)`, which returns a
-  // Status or the reply, and by a verb of `store`.
+  // Adds the handler of a method of the store, which answers on the thread that
+  // ends the call: `decode(bytes, context)` returns the request, admitted;
+  // `encode(reply, limits)` encodes the reply.
+  template <typename Request, typename Decoder, typename Encoder>
+  void AddCall(Method method, Decoder decode, Encoder encode,
+               int64_t max_bytes_inline = kMaxBytesInline);
+  // Adds the handler of a method whose messages have no tensors.
+  template <typename Request, typename Encoder>
+  void AddPlain(Encoder encode, int64_t max_bytes_inline = -1);
+  template <typename Request>
+  void AddPlain(int64_t max_bytes_inline = -1);
+  // Adds the handler of a method that `answer(bytes, context)` answers before
+  // it returns.
   template <typename Function>
   void AddAnswer(Method method, int64_t max_bytes_inline, Function answer);
-  template <typename Request, typename Function>
-  void AddAsk(Function ask, int64_t max_bytes_inline = -1);
-  template <typename Store, typename Reply, typename Request>
-  void AddVerb(Store& store, Reply (Store::*verb)(Request, const CallContext&),
-               int64_t max_bytes_inline = -1);
 
-  void Init(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void Push(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void PushRows(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void PullRows(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void PushPull(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void SetState(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void GetState(grpc::ByteBuffer* bytes, CallContext context,
-                Responder respond);
-  void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-  void AnswerPush(absl::StatusOr<PushRequest> request, CallContext context,
-                  Responder respond);
-  // Answers a Pull or a GetState by `verb` of the store.
-  template <typename Request>
-  void AnswerPull(void (TensorStore::*verb)(Request, CallContext,
-                                            ReplyCallback<PullReply>),
-                  absl::StatusOr<Request> request, CallContext context,
-                  Responder respond);
-  Answer List(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallContext& context);
 
-  TensorStore& store_;
-  NamespaceAdmin& namespaces_;
+  const CallDispatch& calls_;
   const Incarnation& incarnation_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;

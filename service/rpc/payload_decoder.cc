@@ -139,17 +139,18 @@ template <typename Decoded>
 absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
                                              Decoded& decoded,
                                              const CallContext& context) const {
+  RETURN_IF_ERROR(calls_.Admit(decoded.request, context.caller));
   bool is_in_place = false;
   std::vector<Tensor*> staged;
   if constexpr (std::is_base_of_v<PushRequest, decltype(decoded.request)>) {
     is_in_place = IsWorthKeeping(bytes->Length(), decoded) &&
-                  staging_.ReadsInPlace(decoded.request.name_space);
+                  calls_.staging().ReadsInPlace(decoded.request.name_space);
     if (is_in_place) staged = ReadInPlace(*bytes, decoded);
   }
   if (!is_in_place) staged = TensorsOf(decoded.request);
   if (!is_in_place || !staged.empty()) {
     RETURN_IF_ERROR(
-        staging_.Allocate(decoded.request.name_space, staged, context));
+        calls_.staging().Allocate(decoded.request.name_space, staged, context));
     grpc::ProtoBufferReader reader(bytes);
     if (!ReadPayloads(&reader, decoded.payloads, TensorsOf(decoded.request))) {
       return absl::InternalError("payload: cannot be read again");
@@ -167,7 +168,12 @@ auto PayloadDecoder::Decode(grpc::ByteBuffer* bytes,
   grpc::ProtoBufferReader reader(bytes);
   auto decoded = Read(&reader, bytes->Length(), limits_.max_entries);
   using Result = decltype(tensorkv::Decode<Message>(bytes, limits_));
-  if (!decoded) return tensorkv::Decode<Message>(bytes, limits_);
+  if (!decoded) {
+    Result request = tensorkv::Decode<Message>(bytes, limits_);
+    if (!request.ok()) return request;
+    const absl::Status admitted = calls_.Admit(*request, context.caller);
+    return admitted.ok() ? std::move(request) : Result(admitted);
+  }
   const absl::Status received = ReceivePayloads(bytes, *decoded, context);
   return received.ok() ? Result(std::move(decoded->request)) : Result(received);
 }

@@ -8,25 +8,26 @@
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
-#include "service/store/staging.h"
+#include "service/store/call_dispatch.h"
 
 namespace tensorkv {
 
-// Decodes requests with tensors, whose elements it copies from the received
-// slices straight into memory of the namespace. Requests in a form that writers
+// Decodes requests with tensors, has them admitted as soon as their metadata is
+// read, and copies their elements from the received slices straight into memory
+// of the namespace. Requests in a form that writers
 // do not usually give them go through the generated code, which accepts every
 // form and explains errors.
 //
 // Each function empties `bytes`. Thread-safe.
-// Errors: those of Decode in message_codec.h · NotFound (namespace) ·
-// ResourceExhausted (budget).
+// Errors: those of Decode in message_codec.h · why the call is not admitted ·
+// NotFound (namespace) · ResourceExhausted (budget).
 class PayloadDecoder {
  public:
-  // `staging` outlives the decoder.
-  PayloadDecoder(Staging* staging, const MessageLimits& limits)
-      : staging_(*staging), limits_(limits) {}
+  // `calls` outlives the decoder.
+  PayloadDecoder(const CallDispatch* calls, const MessageLimits& limits)
+      : calls_(*calls), limits_(limits) {}
 
-  // Decode the request of the method of that name.
+  // Decode and admit the request of the method of that name.
   absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes,
                                    const CallContext& context) const;
   absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,
@@ -41,7 +42,7 @@ class PayloadDecoder {
   absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded,
                                const CallContext& context) const;
 
-  Staging& staging_;
+  const CallDispatch& calls_;
   const MessageLimits limits_;
 };
 

@@ -25,42 +25,16 @@ const std::string& NamespaceOf(const StreamedRequest& request) {
       request);
 }
 
-// Check that the call would be taken, before any payload is read.
-absl::Status Check(const InitRequest& init, const CallContext& context,
-                   const StreamDependencies& dependencies) {
-  return dependencies.staging->CheckInit(init, context);
-}
-absl::Status Check(const SetStateRequest& set_state, const CallContext& context,
-                   const StreamDependencies& dependencies) {
-  return dependencies.staging->CheckSetState(set_state, context);
-}
-absl::Status Check(const PushRequest& push, const CallContext& context,
-                   const StreamDependencies& dependencies) {
-  return dependencies.staging->CheckPush(push, context);
-}
-absl::Status Check(const PushPullRequest& push_pull, const CallContext& context,
-                   const StreamDependencies& dependencies) {
-  // The reply's manifest must go out once the push has been made.
-  RETURN_IF_ERROR(
-      BytesForValues(push_pull.entries.size(), dependencies.limits).status());
-  return dependencies.staging->CheckPush(push_pull, context);
-}
-// What a call about no tensors of its own asks for is checked when it is made.
+// Checks that the call would be taken, before any payload is read.
 template <typename Request>
-absl::Status Check(const Request&, const CallContext&,
-                   const StreamDependencies&) {
-  return absl::OkStatus();
-}
-
-// Gives tensors of the call memory that its namespace counts.
-absl::Status Allocate(Staging& staging, const CallContext& context,
-                      const StreamedRequest& request,
-                      absl::Span<Tensor* const> tensors) {
-  const std::string& name_space = NamespaceOf(request);
-  return std::holds_alternative<PullRequest>(request) ||
-                 std::holds_alternative<GetStateRequest>(request)
-             ? staging.AllocateForPull(name_space, tensors, context)
-             : staging.Allocate(name_space, tensors, context);
+absl::Status Check(const Request& request, const CallContext& context,
+                   const StreamDependencies& dependencies) {
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    // The reply's manifest must go out once the push has been made.
+    RETURN_IF_ERROR(
+        BytesForValues(request.entries.size(), dependencies.limits).status());
+  }
+  return dependencies.calls->CheckManifest(request, context);
 }
 
 // Moves ids of rows, which have come with the manifest, into memory that the
@@ -77,7 +51,7 @@ absl::Status StageRowIds(Staging& staging, const CallContext& context,
   }
   std::vector<Tensor*> tensors;
   for (Tensor& tensor : staged) tensors.push_back(&tensor);
-  RETURN_IF_ERROR(Allocate(staging, context, request, tensors));
+  RETURN_IF_ERROR(staging.Allocate(NamespaceOf(request), tensors, context));
   for (size_t i = 0; i < staged.size(); ++i) {
     const Tensor& ids = (*all[i])->tensor();
     if (ids.size_bytes() > 0) {
@@ -97,40 +71,18 @@ uint64_t MaxReplyBytes(const Request& request) {
   return UINT64_MAX;
 }
 
-// The verbs of the store by their requests.
-template <typename Request>
-using Verb = void (TensorStore::*)(Request, CallContext,
-                                   ReplyCallback<ReplyTo<Request>>);
-template <typename Request>
-constexpr Verb<Request> kVerb = nullptr;
-template <>
-constexpr Verb<InitRequest> kVerb<InitRequest> = &TensorStore::Init;
-template <>
-constexpr Verb<SetStateRequest> kVerb<SetStateRequest> = &TensorStore::SetState;
-template <>
-constexpr Verb<PushRequest> kVerb<PushRequest> = &TensorStore::Push;
-template <>
-constexpr Verb<PushPullRequest> kVerb<PushPullRequest> = &TensorStore::PushPull;
-template <>
-constexpr Verb<PullRequest> kVerb<PullRequest> = &TensorStore::Pull;
-template <>
-constexpr Verb<GetStateRequest> kVerb<GetStateRequest> = &TensorStore::GetState;
-
-void Execute(TensorStore& store, Caller caller, StreamedRequest request,
+void Execute(const CallDispatch& calls, Caller caller, StreamedRequest request,
              CallContext context, ReplyCallback<StreamedReply> done) {
   context.caller = std::move(caller);
   std::visit(
       [&]<typename Request>(Request& call) {
-        using Reply = ReplyTo<Request>;
         context.max_reply_bytes = MaxReplyBytes(call);
-        (store.*
-         kVerb<Request>)(std::move(call), std::move(context),
-                         [done = std::move(done)](
-                             absl::StatusOr<Reply> reply) mutable {
-                           if (!reply.ok())
-                             return std::move(done)(reply.status());
-                           std::move(done)(StreamedReply(*std::move(reply)));
-                         });
+        calls.Make(std::move(call), std::move(context),
+                   [done = std::move(done)](
+                       absl::StatusOr<ReplyTo<Request>> reply) mutable {
+                     if (!reply.ok()) return std::move(done)(reply.status());
+                     std::move(done)(StreamedReply(*std::move(reply)));
+                   });
       },
       request);
 }
@@ -179,12 +131,12 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
       ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
       RETURN_IF_ERROR(share_->Add(total + RowIdBytes(call.request)));
     }
-    Staging& staging = *dependencies_.staging;
-    RETURN_IF_ERROR(
-        Allocate(staging, context, call.request, TensorsOf(call.request)));
+    Staging& staging = dependencies_.calls->staging();
+    RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
+                                     TensorsOf(call.request), context));
     RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
     call.execute =
-        std::bind_front(Execute, std::ref(*dependencies_.store), caller_);
+        std::bind_front(Execute, std::cref(*dependencies_.calls), caller_);
     return call;
   };
   RETURN_IF_ERROR(

@@ -19,15 +19,14 @@
 #include "service/rpc/striped_call.h"
 #include "service/rpc/striped_calls.h"
 #include "service/security/caller_quotas.h"
-#include "service/store/staging.h"
+#include "service/store/call_dispatch.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
 // StreamDependencies holds what streams work on; all of it outlives them.
 struct StreamDependencies {
-  TensorStore* store = nullptr;
-  Staging* staging = nullptr;
+  const CallDispatch* calls = nullptr;
   StripedCalls* striped_calls = nullptr;
   MessageLimits limits;
 };

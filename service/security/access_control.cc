@@ -95,8 +95,8 @@ absl::Status AccessControl::AdmitUnixUser(uint32_t user) const {
       "expected a user of the policy's unix_users, got uid ", user));
 }
 
-absl::Status AccessControl::Admit(Method method, const Peer& peer,
-                                  Caller& caller) const {
+absl::Status AccessControl::Identify(Method method, const Peer& peer,
+                                     Caller& caller) const {
   const std::shared_ptr<const Rules> rules = this->rules();
   absl::StatusOr<std::string> identity = IdentityOf(peer, rules->tokens);
   if (identity.ok() && rules->policy && rules->policy->IsFront(*identity)) {
@@ -138,11 +138,13 @@ bool AccessControl::Allows(Method method, absl::string_view name_space,
          rules->policy->AllowsIn(name_space, RightOf(method), caller.name);
 }
 
-absl::Status AccessControl::Check(Method method, absl::string_view name_space,
-                                  const Caller& caller) const {
-  if (Allows(method, name_space, caller)) return absl::OkStatus();
-  return Refuse(method, name_space.empty() ? kDefaultNamespace : name_space,
-                caller);
+absl::Status AccessControl::Admit(const StagedCall& call) const {
+  if (Allows(call.method, call.name_space, call.caller)) {
+    return absl::OkStatus();
+  }
+  return Refuse(call.method,
+                call.name_space.empty() ? kDefaultNamespace : call.name_space,
+                call.caller);
 }
 
 absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,

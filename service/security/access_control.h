@@ -21,6 +21,7 @@
 #include "service/security/identity.h"
 #include "service/security/policy.h"
 #include "service/security/token_file.h"
+#include "service/store/call_stage.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -29,10 +30,10 @@ namespace tensorkv {
 // change while the server runs. Without a policy everybody may do everything.
 // Thread-safe.
 //
-// A call is checked twice: by Admit when it comes, before anything of it is
-// decoded, and by Check when its namespace is known. A call that waits goes on
-// waiting although its caller loses the right.
-class AccessControl {
+// A call is checked twice: by Identify when it comes, before anything of it is
+// decoded, and by Admit, as a stage, when its namespace is known. A call that
+// waits goes on waiting although its caller loses the right.
+class AccessControl final : public CallStage {
  public:
   struct Options {
     std::string policy_file;  // empty: no policy
@@ -67,7 +68,7 @@ class AccessControl {
   // namespace where it may call `method`; for a method that concerns the whole
   // server, that it may call it at all. Errors: Unauthenticated ·
   // PermissionDenied.
-  absl::Status Admit(Method method, const Peer& peer, Caller& caller) const;
+  absl::Status Identify(Method method, const Peer& peer, Caller& caller) const;
 
   // Takes `load` of the caller's quota, and returns the share that it holds; an
   // empty one if the caller has no quota. Calls `address` for a caller without
@@ -77,11 +78,10 @@ class AccessControl {
       const Caller& caller, const CallerLoad& load,
       absl::FunctionRef<std::string()> address) const;
 
-  // Checks that the caller may call `method` in `name_space`. Errors:
+  // Checks that the caller may make the call in its namespace. Errors:
   // Unauthenticated (it has no identity) · PermissionDenied.
-  absl::Status Check(Method method, absl::string_view name_space,
-                     const Caller& caller) const;
-  // Returns whether Check would succeed, without a line in the log.
+  absl::Status Admit(const StagedCall& call) const override;
+  // Returns whether Admit would succeed, without a line in the log.
   bool Allows(Method method, absl::string_view name_space,
               const Caller& caller) const;
 
@@ -91,6 +91,14 @@ class AccessControl {
   // about.
   void Audit(Method method, absl::string_view subject, const Caller& caller,
              const absl::Status& outcome) const;
+  // Have calls that need the right of an admin audited when they have ended.
+  bool HearsEndOf(Method method) const override {
+    return RightOf(method) == Right::kAdmin;
+  }
+  void Done(const StagedCall& call,
+            const absl::Status& outcome) const override {
+    Audit(call.method, call.name_space, call.caller, outcome);
+  }
 
   // Returns how much the files say, for the log: "grants=3 tokens=2".
   std::string Summary() const;

@@ -18,7 +18,7 @@
 namespace tensorkv {
 
 // Answers the calls of TENSORKV_PEER_METHODS, and audits moves. Checks no
-// right: AccessControl::Admit has checked that for the whole server.
+// right: AccessControl::Identify has checked that for the whole server.
 // Thread-safe.
 class PeerService {
  public:

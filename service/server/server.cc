@@ -161,12 +161,10 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
                    engine_.NameDefault(DefaultUidOf(view.placement().cluster));
                    engine_.partition_moves().Own(view.own_partitions());
                  }),
-      placed_store_(&engine_.store(), &engine_.staging(), &placement_,
-                    std::bind_front(&Engine::Knows, &engine_),
-                    std::bind_front(&Engine::IsMirrored, &engine_)),
-      store_(&placed_store_, &access_),
-      staging_(&placed_store_, &access_),
-      namespaces_(&engine_.namespaces(), &access_),
+      own_keys_(&placement_, std::bind_front(&Engine::Knows, &engine_),
+                std::bind_front(&Engine::IsMirrored, &engine_)),
+      dispatch_(StagedStoreParts()),
+      dispatch_of_page_(StoreParts()),
       checkpoint_pauses_(AddCheckpointPauses(registry_)),
       calls_({.options = &options_,
               .incarnation = &incarnation_,
@@ -202,8 +200,7 @@ AccessControl::Options Server::AccessOptionsOf() {
 }
 
 StreamCall::Environment Server::StreamEnvironmentOf() {
-  return {.session = {.store = &store_,
-                      .staging = &staging_,
+  return {.session = {.calls = &dispatch_,
                       .striped_calls = &striped_calls_,
                       .limits = LimitsOf(options_)},
           .open_streams = &open_streams_,
@@ -215,10 +212,27 @@ StreamCall::Environment Server::StreamEnvironmentOf() {
           .observer = &call_log_};
 }
 
+CallDispatch::Parts Server::StoreParts() {
+  return {.store = &engine_.store(),
+          .namespaces = &engine_.namespaces(),
+          .staging = &engine_.staging()};
+}
+
+CallDispatch::Parts Server::StagedStoreParts() {
+  CallDispatch::Parts parts = StoreParts();
+  parts.stages = {&access_, &own_keys_};
+  parts.shows = std::bind_front(&AccessControl::Allows, &access_,
+                                Method::kListNamespaces);
+  parts.list = [this](const ListRequest& request, const CallContext& context) {
+    return own_keys_.List(request.namespace_(), [&] {
+      return engine_.store().List(request, context);
+    });
+  };
+  return parts;
+}
+
 HandlerDependencies Server::HandlerDependenciesOf() {
-  return {.store = &store_,
-          .namespaces = &namespaces_,
-          .staging = &staging_,
+  return {.calls = &dispatch_,
           .incarnation = &incarnation_,
           .ask_server = std::bind_front(&ServerCalls::Ask, &calls_),
           .ask_peer = std::bind_front(&PeerService::Handle, &peer_calls_)};
@@ -546,8 +560,7 @@ absl::Status Server::StartHttp() {
   if (options_.status_page) {
     // They see all keys of this server, whoever asks.
     HandlerDependencies calls = HandlerDependenciesOf();
-    calls.store = &engine_.store();
-    calls.namespaces = &engine_.namespaces();
+    calls.calls = &dispatch_of_page_;
     endpoint.pages = StatusPages(calls, &engine_.summaries());
   }
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =

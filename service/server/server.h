@@ -23,7 +23,7 @@
 #include "service/checkpoint/checkpoints.h"
 #include "service/cluster/known_placement.h"
 #include "service/cluster/partition_restorer.h"
-#include "service/cluster/placed_store.h"
+#include "service/cluster/placement_stage.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
 #include "service/metrics/readings.h"
@@ -36,7 +36,6 @@
 #include "service/rpc/tensorkv_services.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/security/access_control.h"
-#include "service/security/guarded_store.h"
 #include "service/server/call_log.h"
 #include "service/server/cluster_part.h"
 #include "service/server/connection_acceptor.h"
@@ -51,6 +50,7 @@
 #include "service/server/server_files.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
+#include "service/store/call_dispatch.h"
 
 namespace tensorkv {
 
@@ -123,6 +123,8 @@ class Server {
   // These functions make what members of the server are constructed with.
   AccessControl::Options AccessOptionsOf();
   StreamCall::Environment StreamEnvironmentOf();
+  CallDispatch::Parts StoreParts();
+  CallDispatch::Parts StagedStoreParts();
   HandlerDependencies HandlerDependenciesOf();
   std::unique_ptr<ConnectionFilter> ConnectionFilterOf();
 
@@ -184,10 +186,10 @@ class Server {
   Engine engine_;
   AccessControl access_;
   KnownPlacement placement_;
-  PlacedStore placed_store_;
-  GuardedTensorStore store_;
-  GuardedStaging staging_;
-  GuardedNamespaceAdmin namespaces_;
+  const PlacementStage own_keys_;
+  const CallDispatch dispatch_;
+  // Without stages: the status page shows all keys to whoever may see it.
+  const CallDispatch dispatch_of_page_;
   prometheus::Histogram& checkpoint_pauses_;
   std::unique_ptr<Checkpoints> checkpoints_;
   ServerCalls calls_;

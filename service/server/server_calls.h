@@ -21,7 +21,8 @@ namespace tensorkv {
 
 // Answers the calls of TENSORKV_CHECKPOINT_METHODS and TENSORKV_SERVER_METHODS,
 // and audits them. Checks no right: these calls have no namespace, and
-// AccessControl::Admit has checked the right for the whole server. Thread-safe.
+// AccessControl::Identify has checked the right for the whole server.
+// Thread-safe.
 class ServerCalls {
  public:
   // Parts holds what outlives the calls.

@@ -35,33 +35,13 @@ absl::StatusOr<Found> OrRemembered(absl::StatusOr<Found> found,
   return found;
 }
 
-#define TENSORKV_CALL(name, ...)                                  \
-  OutcomeOfCall<name##Request> Call(Namespace& in,                \
-                                    const name##Request& request, \
-                                    const CallContext& context) { \
-    return in.name(request, context);                             \
-  }
-TENSORKV_NAMESPACE_METHODS(TENSORKV_CALL)
-#undef TENSORKV_CALL
-
-// Makes a call that the window does not know yet.
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> AskOnce(Namespace& in, const Request& request,
-                                         const CallContext& context) {
-  const RemainingTime time_left(in.alarms(), context.timeout);
-  // The time that it waits for another attempt is its own.
-  const auto make = [&]() -> absl::StatusOr<ReplyTo<Request>> {
-    CallContext rest = context;
-    rest.timeout = time_left.Get();
-    ReplyTo<Request> reply;
-    RETURN_IF_ERROR(SetReply(Call(in, request, rest), reply));
-    return reply;
-  };
-  if constexpr (kHasCallId<Request>) {
-    return OnceBlocking(in.calls(), request, context, make);
-  }
-  RETURN_IF_ERROR(context.caller.unless_remembered);
-  return make();
+// Calls `done` with the outcome of a call that was made on this thread.
+template <typename Outcome, typename Reply>
+void PassOn(Outcome outcome, ReplyCallback<Reply> done) {
+  Reply reply;
+  const absl::Status status = SetReply(std::move(outcome), reply);
+  if (!status.ok()) return std::move(done)(status);
+  std::move(done)(std::move(reply));
 }
 
 }  // namespace
@@ -157,28 +137,30 @@ CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {
   return context;
 }
 
-template <typename Request, typename Reply>
-void MemoryTensorStore::FindAndMake(void (*once)(const NamespacePtr&, Request,
-                                                 CallContext,
-                                                 ReplyCallback<Reply>),
-                                    Request request, CallContext context,
-                                    ReplyCallback<Reply> done) {
+template <typename Request, typename Verb>
+void MemoryTensorStore::MakeInNamespace(Request request, CallContext context,
+                                        ReplyCallback<ReplyTo<Request>> done,
+                                        Verb verb) {
   const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
   if (!found.ok()) return std::move(done)(found.status());
-  once(*found, std::move(request), WithinMaxWait(std::move(context)),
-       std::move(done));
+  MakeOnce(
+      (*found)->calls(), (*found)->alarms(), std::move(request),
+      WithinMaxWait(std::move(context)), std::move(done),
+      [in = *found, verb](auto... call) { verb(*in, std::move(call)...); });
 }
 
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  FindAndMake(&InitOnce, std::move(request), std::move(context),
-              std::move(done));
+  MakeInNamespace(
+      std::move(request), std::move(context), std::move(done),
+      [](Namespace& in, auto... call) { in.Init(std::move(call)...); });
 }
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  FindAndMake(&PushOnce, std::move(request), std::move(context),
-              std::move(done));
+  MakeInNamespace(
+      std::move(request), std::move(context), std::move(done),
+      [](Namespace& in, auto... call) { in.Push(std::move(call)...); });
 }
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
@@ -191,14 +173,17 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
 
 void MemoryTensorStore::PushPull(PushPullRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  FindAndMake(&PushPullOnce, std::move(request), std::move(context),
-              std::move(done));
+  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
+  if (!found.ok()) return std::move(done)(found.status());
+  PushPullOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
+               std::move(done));
 }
 
 void MemoryTensorStore::SetState(SetStateRequest request, CallContext context,
                                  ReplyCallback<SetStateReply> done) {
-  FindAndMake(&SetStateOnce, std::move(request), std::move(context),
-              std::move(done));
+  MakeInNamespace(
+      std::move(request), std::move(context), std::move(done),
+      [](Namespace& in, auto... call) { in.SetState(std::move(call)...); });
 }
 
 void MemoryTensorStore::GetState(GetStateRequest request, CallContext context,
@@ -210,16 +195,32 @@ void MemoryTensorStore::GetState(GetStateRequest request, CallContext context,
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
-  FindAndMake(&BarrierOnce, std::move(request), std::move(context),
-              std::move(done));
+  MakeInNamespace(
+      std::move(request), std::move(context), std::move(done),
+      [](Namespace& in, auto... call) { in.Barrier(std::move(call)...); });
 }
 
-absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
-    DeleteRequest request, const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return OnceBlocking(found->calls(), request, context,
-                      [&] { return found->Delete(request); });
+void MemoryTensorStore::Delete(DeleteRequest request, CallContext context,
+                               ReplyCallback<DeleteReply> done) {
+  MakeInNamespace(std::move(request), std::move(context), std::move(done),
+                  [](Namespace& in, const DeleteRequest& call,
+                     const CallContext&, ReplyCallback<DeleteReply> end) {
+                    PassOn(in.Delete(call), std::move(end));
+                  });
 }
+
+#define TENSORKV_VERB(name, ...)                                            \
+  void MemoryTensorStore::name(name##Request request, CallContext context,  \
+                               ReplyCallback<name##Reply> done) {           \
+    MakeInNamespace(                                                        \
+        std::move(request), std::move(context), std::move(done),            \
+        [](Namespace& in, const name##Request& call, const CallContext& of, \
+           ReplyCallback<name##Reply> end) {                                \
+          PassOn(in.name(call, of), std::move(end));                        \
+        });                                                                 \
+  }
+TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
 absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
@@ -264,15 +265,22 @@ bool MemoryTensorStore::ReadsInPlace(absl::string_view name_space) {
   return found.ok() && (*found)->ReadsInPlace();
 }
 
-absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
-    const CreateNamespaceRequest& request, const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespaceConfig config, KnownConfig(request.config()));
-  ASSIGN_OR_RETURN(const OnExisting on_existing,
-                   DecodeOnExisting(request.on_existing()));
-  return OnceBlocking(*calls_, request, context, [&] {
-    return MakeNamespace(request.namespace_(), request.namespace_uid(), config,
-                         on_existing);
-  });
+void MemoryTensorStore::CreateNamespace(
+    CreateNamespaceRequest request, CallContext context,
+    ReplyCallback<CreateNamespaceReply> done) {
+  absl::StatusOr<NamespaceConfig> config = KnownConfig(request.config());
+  if (!config.ok()) return std::move(done)(config.status());
+  const absl::StatusOr<OnExisting> on_existing =
+      DecodeOnExisting(request.on_existing());
+  if (!on_existing.ok()) return std::move(done)(on_existing.status());
+  MakeOnce(*calls_, *environment_.alarms, std::move(request),
+           std::move(context), std::move(done),
+           [this, config = *std::move(config), on_existing = *on_existing](
+               const CreateNamespaceRequest& call, const CallContext&,
+               ReplyCallback<CreateNamespaceReply> end) {
+             std::move(end)(MakeNamespace(
+                 call.namespace_(), call.namespace_uid(), config, on_existing));
+           });
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
@@ -368,14 +376,15 @@ absl::StatusOr<std::vector<OpenRound>> MemoryTensorStore::OpenRounds(
   return found->OpenRounds();
 }
 
-absl::Status MemoryTensorStore::DeleteNamespace(
-    const DeleteNamespaceRequest& request, const CallContext& context) {
-  return OnceBlocking(*calls_, request, context,
-                      [&]() -> absl::StatusOr<DeleteNamespaceReply> {
-                        RETURN_IF_ERROR(Remove(request));
-                        return DeleteNamespaceReply();
-                      })
-      .status();
+void MemoryTensorStore::DeleteNamespace(
+    DeleteNamespaceRequest request, CallContext context,
+    ReplyCallback<DeleteNamespaceReply> done) {
+  MakeOnce(*calls_, *environment_.alarms, std::move(request),
+           std::move(context), std::move(done),
+           [this](const DeleteNamespaceRequest& call, const CallContext&,
+                  ReplyCallback<DeleteNamespaceReply> end) {
+             PassOn(Remove(call), std::move(end));
+           });
 }
 
 absl::Status MemoryTensorStore::Remove(const DeleteNamespaceRequest& request) {
@@ -404,20 +413,6 @@ absl::Status MemoryTensorStore::Remove(const DeleteNamespaceRequest& request) {
                         {{"namespace", name_space}}));
   Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
-}
-
-absl::Status MemoryTensorStore::Ask(const AnyCall& call,
-                                    const CallContext& context) {
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    using Request = std::remove_cvref_t<decltype(request)>;
-    if constexpr (kIsOfNamespace<Request>) {
-      ASSIGN_OR_RETURN(const NamespacePtr found,
-                       FindFor(context.caller, request));
-      return SetReply(AskOnce(*found, request, WithinMaxWait(context)), reply);
-    }
-    return absl::InternalError(absl::StrCat(
-        NameOf(call.method()), ": expected a call about one namespace"));
-  });
 }
 
 absl::Status MemoryTensorStore::TakeSnapshot(

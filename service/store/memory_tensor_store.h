@@ -67,8 +67,9 @@ class MemoryTensorStore final : public TensorStore,
                 ReplyCallback<SetStateReply> done) override;
   void GetState(GetStateRequest request, CallContext context,
                 ReplyCallback<GetStateReply> done) override;
-  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
-                                     const CallContext& context = {}) override;
+  using TensorStore::Delete;
+  void Delete(DeleteRequest request, CallContext context,
+              ReplyCallback<DeleteReply> done) override;
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const CallContext& context = {}) override;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
@@ -85,18 +86,18 @@ class MemoryTensorStore final : public TensorStore,
                         const CallContext& context = {}) override;
   bool ReadsInPlace(absl::string_view name_space) override;
 
-  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest& request,
-      const CallContext& context = {}) override;
   absl::StatusOr<DescribeNamespaceReply> DescribeNamespace(
       const DescribeNamespaceRequest& request,
       const CallContext& context = {}) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;
-  absl::Status DeleteNamespace(const DeleteNamespaceRequest& request,
-                               const CallContext& context = {}) override;
-  absl::Status Ask(const AnyCall& call, const CallContext& context) override;
+#define TENSORKV_VERB(name, ...)                        \
+  using NamespaceAdmin::name;                           \
+  void name(name##Request request, CallContext context, \
+            ReplyCallback<name##Reply> done) override;
+  TENSORKV_ADMIN_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
@@ -197,12 +198,11 @@ class MemoryTensorStore final : public TensorStore,
   template <typename Request>
   absl::StatusOr<NamespacePtr> FindFor(const Caller& caller,
                                        const Request& request) const;
-  // Finds the namespace and makes the call there by `once`, of once_calls.h.
-  template <typename Request, typename Reply>
-  void FindAndMake(void (*once)(const NamespacePtr&, Request, CallContext,
-                                ReplyCallback<Reply>),
-                   Request request, CallContext context,
-                   ReplyCallback<Reply> done);
+  // Finds the namespace, and makes the call there once, by
+  // `verb(namespace, request, context, done)`.
+  template <typename Request, typename Verb>
+  void MakeInNamespace(Request request, CallContext context,
+                       ReplyCallback<ReplyTo<Request>> done, Verb verb);
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
   // Returns the namespace with the name of the snapshot, or one made from it.

@@ -1,11 +1,8 @@
 #include "service/store/once_calls.h"
 
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
-
-#include "service/store/call_fingerprint.h"
 
 namespace tensorkv {
 namespace {
@@ -30,36 +27,6 @@ uint64_t BytesOfEntries(const Request& request) {
   }
   // They keep slices, of which up to a sixth is something else.
   return bytes + uncounted_bytes + uncounted_bytes / 5;
-}
-
-// Makes the call by `make(namespace, request, context, done)`, unless it has an
-// answer, which takes `bytes_per_result` for each of its entries.
-template <typename Request, typename Reply, typename Make>
-void MakeOnce(const std::shared_ptr<Namespace>& name_space, Request request,
-              CallContext context, ReplyCallback<Reply> done,
-              uint64_t bytes_per_result, Make make) {
-  std::optional<CallId> call_id = CallIdIn(request);
-  if (!call_id) {
-    const absl::Status& refusal = context.caller.unless_remembered;
-    if (!refusal.ok()) return std::move(done)(refusal);
-    return make(*name_space, std::move(request), std::move(context),
-                std::move(done));
-  }
-  CallIdentity identity = {.id = *std::move(call_id),
-                           .fingerprint = Fingerprint(request),
-                           .is_push = std::is_same_v<Request, PushRequest>};
-  if constexpr (requires { request.entries; }) {
-    identity.answer_bytes = request.entries.size() * bytes_per_result;
-    identity.request_bytes = BytesOfEntries(request);
-  }
-  const RemainingTime time_left(name_space->alarms(), context.timeout);
-  Once<Reply>(name_space->calls(), identity, context, std::move(done),
-              [name_space, request = std::move(request), context, time_left,
-               make](ReplyCallback<Reply> done) mutable {
-                context.timeout = time_left.Get();
-                make(*name_space, std::move(request), std::move(context),
-                     std::move(done));
-              });
 }
 
 // A PushPull on its way, kept by whatever it waits for. It is ended once, by
@@ -123,35 +90,14 @@ void PullAgain(std::shared_ptr<PushPullCall> call) {
 
 }  // namespace
 
-void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
-              CallContext context, ReplyCallback<InitReply> done) {
-  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
-           sizeof(Version),
-           [](Namespace& in, auto... call) { in.Init(std::move(call)...); });
+uint64_t BytesToKeep(const InitRequest& request) {
+  return BytesOfEntries(request);
 }
-
-void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
-              CallContext context, ReplyCallback<PushReply> done) {
-  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
-           sizeof(PushResult),
-           [](Namespace& in, auto... call) { in.Push(std::move(call)...); });
+uint64_t BytesToKeep(const PushRequest& request) {
+  return BytesOfEntries(request);
 }
-
-void SetStateOnce(const std::shared_ptr<Namespace>& name_space,
-                  SetStateRequest request, CallContext context,
-                  ReplyCallback<SetStateReply> done) {
-  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
-           sizeof(Version), [](Namespace& in, auto... call) {
-             in.SetState(std::move(call)...);
-           });
-}
-
-void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
-                 BarrierRequest request, CallContext context,
-                 ReplyCallback<BarrierReply> done) {
-  MakeOnce(name_space, std::move(request), std::move(context), std::move(done),
-           /*bytes_per_result=*/0,
-           [](Namespace& in, auto... call) { in.Barrier(std::move(call)...); });
+uint64_t BytesToKeep(const SetStateRequest& request) {
+  return BytesOfEntries(request);
 }
 
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
@@ -168,12 +114,8 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
     const absl::Status& refusal = call->context.caller.unless_remembered;
     return refusal.ok() ? PushAndPull(call) : End(*call, refusal);
   }
-  const CallIdentity identity = {
-      *call->request.call_id, Fingerprint(call->request),
-      call->request.entries.size() * sizeof(PushResult),
-      BytesOfEntries(call->request), /*is_push=*/true};
   name_space->calls().Enter(
-      identity, call->context,
+      IdentityOf(*call->request.call_id, call->request), call->context,
       [call](absl::StatusOr<CallWindow::Attempt> attempt) mutable {
         if (!attempt.ok()) return End(*call, attempt.status());
         call->attempt.emplace(*std::move(attempt));

@@ -1,18 +1,18 @@
-// The mutating calls of a namespace, each made once however often it comes.
+// The mutating calls of a store, each made once however often it comes.
 
 #ifndef TENSORKV_SERVICE_STORE_ONCE_CALLS_H_
 #define TENSORKV_SERVICE_STORE_ONCE_CALLS_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/answer.h"
-#include "base/status_macros.h"
 #include "contract/any_call.h"
 #include "contract/reason.h"
 #include "contract/requests.h"
@@ -23,35 +23,24 @@
 
 namespace tensorkv {
 
-// Makes the calls of a namespace that carry a call_id pass through its
-// CallWindow; others go straight on. Verbs as in TensorStore. A namespace with
-// such a call under way stays alive.
+// Calls that carry a call_id pass through a CallWindow; others go straight on.
 //
 // Every answer is kept, but for those which say that nothing has happened and
 // the call may be made again: Unavailable, ResourceExhausted, Cancelled and
 // DeadlineExceeded, and WRONG_SERVER, as the keys may come back.
 //
-// A PushPull keeps the answer to its push, never the values, nor what its pull
-// met: an attempt that finds that answer only pulls.
-//
 // Whoever has the attempt at a call ends it, and before the caller is answered:
 // so a caller that calls again at once finds the call ended. The window's mutex
-// is not held while a call is made or answered, nor any other.
+// is not held while a call is made or answered, nor any other. A repeat waits
+// for the attempt before without a thread, until its time is over or its caller
+// gives up.
 
-void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
-              CallContext context, ReplyCallback<InitReply> done);
-void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
-              CallContext context, ReplyCallback<PushReply> done);
+// Makes the call in its namespace, which stays alive until it ends. Keeps the
+// answer to the push, never the values, nor what the pull met: an attempt that
+// finds that answer only pulls.
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   PushPullRequest request, CallContext context,
                   ReplyCallback<PullReply> done);
-void SetStateOnce(const std::shared_ptr<Namespace>& name_space,
-                  SetStateRequest request, CallContext context,
-                  ReplyCallback<SetStateReply> done);
-
-void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
-                 BarrierRequest request, CallContext context,
-                 ReplyCallback<BarrierReply> done);
 
 // Measures how much of the timeout of a call is left; its time runs from the
 // construction on.
@@ -105,6 +94,20 @@ absl::StatusOr<Reply> ReplyOf(const CallAnswer& answer) {
   return absl::InternalError("call_id: the answer kept is of another call");
 }
 
+// Return how many bytes a waiting attempt keeps of its request.
+template <typename Request>
+requires std::is_base_of_v<google::protobuf::Message, Request> uint64_t
+BytesToKeep(const Request& request) {
+  uint64_t bytes = sizeof(request) + request.ByteSizeLong();
+  if constexpr (kNamesKeys<Request>) {
+    bytes += request.keys_size() * (sizeof(std::string) + sizeof(void*));
+  }
+  return bytes;
+}
+uint64_t BytesToKeep(const InitRequest& request);
+uint64_t BytesToKeep(const PushRequest& request);
+uint64_t BytesToKeep(const SetStateRequest& request);
+
 // Keeps the answer unless the call may be made again.
 template <typename Reply>
 void KeepIfMade(CallWindow::Attempt& attempt,
@@ -112,69 +115,62 @@ void KeepIfMade(CallWindow::Attempt& attempt,
   if (!MayBeMadeAgain(reply.status())) attempt.Keep(AnswerToKeep(reply));
 }
 
-// Returns a callback that keeps the answer, unless the call may be made again,
-// ends the attempt and calls `done`.
-template <typename Reply>
-ReplyCallback<Reply> KeepAndAnswer(CallWindow::Attempt attempt,
-                                   ReplyCallback<Reply> done) {
-  return [attempt = std::move(attempt),
-          done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
-    KeepIfMade(attempt, reply);
-    attempt.End();
-    std::move(done)(std::move(reply));
-  };
-}
-
-// Enters the call into `calls`. If it has an answer, calls `done` with that,
-// else `make(done)`, which makes the call and calls its `done`.
-template <typename Reply, typename Make>
-void Once(CallWindow& calls, const CallIdentity& identity,
-          const CallContext& context, ReplyCallback<Reply> done, Make make) {
-  calls.Enter(identity, context,
-              [make = std::move(make), done = std::move(done)](
-                  absl::StatusOr<CallWindow::Attempt> attempt) mutable {
-                if (!attempt.ok()) return std::move(done)(attempt.status());
-                if (attempt->answer() == nullptr) {
-                  return make(KeepAndAnswer<Reply>(*std::move(attempt),
-                                                   std::move(done)));
-                }
-                absl::StatusOr<Reply> reply =
-                    ReplyOf<Reply>(*attempt->answer());
-                attempt->End();
-                std::move(done)(std::move(reply));
-              });
-}
-
-// For calls that take no longer than to get the namespace's mutex and to hold
-// it, or that come on threads for what takes long: `make` returns the reply,
-// and the wait for another attempt blocks the thread until the call's time is
-// over or its caller gives up.
-template <typename Request, typename Make>
-absl::StatusOr<ReplyTo<Request>> OnceBlocking(CallWindow& calls,
-                                              const Request& request,
-                                              const CallContext& context,
-                                              Make make) {
-  using Reply = ReplyTo<Request>;
-  const std::optional<CallId> call_id = CallIdIn(request);
-  if (!call_id) {
-    RETURN_IF_ERROR(context.caller.unless_remembered);
-    return make();
+// Returns what tells the call from others, and how much is kept of it.
+template <typename Request>
+CallIdentity IdentityOf(CallId id, const Request& request) {
+  CallIdentity identity = {.id = std::move(id),
+                           .fingerprint = Fingerprint(request)};
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    identity.answer_bytes = request.entries.size() * sizeof(PushResult);
+    identity.is_push = true;
+  } else if constexpr (requires { request.entries; }) {
+    identity.answer_bytes = request.entries.size() * sizeof(Version);
+  } else if constexpr (std::is_same_v<Request, SetHyperparametersRequest>) {
+    identity.answer_bytes = 1536;  // it has a rule
   }
-  // Memory for a reply that has a rule; other replies need no more than any
-  // has.
-  constexpr uint64_t kAnswerBytes =
-      std::is_same_v<Reply, SetHyperparametersReply> ? 1536 : 0;
-  const Answer<absl::StatusOr<Reply>> answer;
-  // Another thread may run `make`, when it lets this attempt begin, but not
-  // after this one has gone on.
-  Once<Reply>(
-      calls, {*call_id, Fingerprint(request), kAnswerBytes},
-      {.caller = context.caller,
-       .timeout = context.timeout,
-       .cancellation = context.cancellation},
-      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
-      [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
-  return answer.Wait();
+  identity.request_bytes = BytesToKeep(request);
+  return identity;
+}
+
+// Makes the call by `make(request, context, done)`, unless `calls` has its
+// answer; `make` keeps alive what it needs. Errors: those of
+// CallWindow::Enter, of `make` · Internal (the answer is one to another kind of
+// call).
+template <typename Request, typename Make>
+void MakeOnce(CallWindow& calls, const Alarms& alarms, Request request,
+              CallContext context, ReplyCallback<ReplyTo<Request>> done,
+              Make make) {
+  using Reply = ReplyTo<Request>;
+  std::optional<CallId> call_id = CallIdIn(request);
+  if (!call_id) {
+    const absl::Status& refusal = context.caller.unless_remembered;
+    if (!refusal.ok()) return std::move(done)(refusal);
+    return make(std::move(request), std::move(context), std::move(done));
+  }
+  if constexpr (kHasCallId<Request>) {
+    const CallIdentity identity = IdentityOf(*std::move(call_id), request);
+    const RemainingTime time_left(alarms, context.timeout);
+    calls.Enter(identity, context,
+                [request = std::move(request), context, time_left,
+                 done = std::move(done), make = std::move(make)](
+                    absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+                  if (!attempt.ok()) return std::move(done)(attempt.status());
+                  if (attempt->answer() != nullptr) {
+                    absl::StatusOr<Reply> reply =
+                        ReplyOf<Reply>(*attempt->answer());
+                    attempt->End();
+                    return std::move(done)(std::move(reply));
+                  }
+                  context.timeout = time_left.Get();
+                  make(std::move(request), std::move(context),
+                       [attempt = *std::move(attempt), done = std::move(done)](
+                           absl::StatusOr<Reply> reply) mutable {
+                         KeepIfMade(attempt, reply);
+                         attempt.End();
+                         std::move(done)(std::move(reply));
+                       });
+                });
+  }
 }
 
 }  // namespace tensorkv

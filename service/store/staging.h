@@ -43,14 +43,6 @@ class Staging {
                                 absl::Span<Tensor* const> tensors,
                                 const CallContext& context) = 0;
 
-  // Allocates memory for what a pull brings, its ids of rows: whoever may read
-  // may have memory for them.
-  virtual absl::Status AllocateForPull(absl::string_view name_space,
-                                       absl::Span<Tensor* const> tensors,
-                                       const CallContext& context) {
-    return Allocate(name_space, tensors, context);
-  }
-
   // Returns whether the store reads what a push to that namespace brings from
   // where it was received. Then an unpacked tensor needs no memory of
   // Allocate's, but memory that stays as it is while others hold it; its

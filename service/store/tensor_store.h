@@ -1,4 +1,4 @@
-// The store as its users see it: RPC handlers, decorators, in-process clients.
+// The store as its users see it: the dispatch of calls, in-process clients.
 
 #ifndef TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/answer.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
 #include "service/store/call_record.h"
@@ -57,6 +59,33 @@ struct CallContext {
 template <typename Reply>
 using ReplyCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
 
+// Methods that change namespaces, which a store answers by a method of that
+// name.
+#define TENSORKV_ADMIN_METHODS(X) \
+  X(CreateNamespace)              \
+  X(DeleteNamespace)              \
+  TENSORKV_NAMESPACE_METHODS(X)
+
+// Returns the reply or error as the outcome of the call.
+template <typename Request>
+OutcomeOfCall<Request> OutcomeOf(absl::StatusOr<ReplyTo<Request>> reply) {
+  if constexpr (kIsEmptyReply<ReplyTo<Request>>) {
+    return reply.status();
+  } else {
+    return reply;
+  }
+}
+
+// Calls `start(done)`, and waits on this thread until `done` has the reply: for
+// callers that have a thread of their own.
+template <typename Reply, typename Start>
+absl::StatusOr<Reply> Await(Start start) {
+  const Answer<absl::StatusOr<Reply>> answer;
+  start(
+      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); });
+  return answer.Wait();
+}
+
 // Keys and values, in namespaces. Thread-safe.
 //
 // What each verb means, and its errors, is written at the message of its name
@@ -65,9 +94,11 @@ using ReplyCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
 // A call with a call_id that comes again waits for the attempt that is under
 // way, and changes nothing.
 //
-// Calls that may wait take a callback. It runs exactly once, on the calling
-// thread or on one that made the value ready, with no lock held; it must not
-// block. Nobody waits on a thread: ten thousand waiting calls cost memory.
+// Calls that may wait, and be it for an attempt before, take a callback. It
+// runs exactly once, on the calling thread or on one that made the value ready,
+// with no lock held; it must not block. Nobody waits on a thread: ten thousand
+// waiting calls cost memory. Calls without an effect that are answered from
+// what there is return their reply.
 //
 // Tensors passed in are host memory and are kept, not copied: their buffers
 // must not be written afterwards. Tensors passed out are host memory, shared
@@ -90,12 +121,20 @@ class TensorStore {
                         ReplyCallback<SetStateReply> done) = 0;
   virtual void GetState(GetStateRequest request, CallContext context,
                         ReplyCallback<GetStateReply> done) = 0;
-  virtual absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
-                                             const CallContext& context) = 0;
+  virtual void Delete(DeleteRequest request, CallContext context,
+                      ReplyCallback<DeleteReply> done) = 0;
   virtual absl::StatusOr<ListReply> List(const ListRequest& request,
                                          const CallContext& context) = 0;
   virtual absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                          const CallContext& context) = 0;
+
+  // Makes the call, and waits for its reply on this thread.
+  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
+                                     CallContext context = {}) {
+    return Await<DeleteReply>([&](ReplyCallback<DeleteReply> done) {
+      Delete(std::move(request), std::move(context), std::move(done));
+    });
+  }
 };
 
 // The namespaces of a store, their rules and their workers. Thread-safe. Verbs
@@ -105,8 +144,6 @@ class NamespaceAdmin {
  public:
   virtual ~NamespaceAdmin() = default;
 
-  virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<DescribeNamespaceReply> DescribeNamespace(
       const DescribeNamespaceRequest& request, const CallContext& context) = 0;
   // Returns the namespaces with names after `after` that `shows` names, in
@@ -116,35 +153,23 @@ class NamespaceAdmin {
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
-  virtual absl::Status DeleteNamespace(const DeleteNamespaceRequest& request,
-                                       const CallContext& context) = 0;
-  // Makes a call of TENSORKV_NAMESPACE_METHODS: fills in the reply that `call`
-  // refers to. Errors: those of its method.
-  virtual absl::Status Ask(const AnyCall& call, const CallContext& context) = 0;
-  // Waits as TensorStore's calls do.
   virtual void Barrier(BarrierRequest request, CallContext context,
                        ReplyCallback<BarrierReply> done) = 0;
 
-  // Make the same calls by their names: SetRule(request), ...
-#define TENSORKV_VERB(name, ...)                                       \
-  OutcomeOfCall<name##Request> name(const name##Request& request,      \
-                                    const CallContext& context = {}) { \
-    return Outcome(request, context);                                  \
+  // The verbs that change namespaces take a callback as those of TensorStore
+  // do. Those without one wait for the reply on the calling thread.
+#define TENSORKV_VERB(name, ...)                                         \
+  virtual void name(name##Request request, CallContext context,          \
+                    ReplyCallback<name##Reply> done) = 0;                \
+  OutcomeOfCall<name##Request> name(name##Request request,               \
+                                    CallContext context = {}) {          \
+    return OutcomeOf<name##Request>(                                     \
+        Await<name##Reply>([&](ReplyCallback<name##Reply> done) {        \
+          name(std::move(request), std::move(context), std::move(done)); \
+        }));                                                             \
   }
-  TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
+  TENSORKV_ADMIN_METHODS(TENSORKV_VERB)
 #undef TENSORKV_VERB
-
- private:
-  template <typename Request>
-  OutcomeOfCall<Request> Outcome(const Request& request,
-                                 const CallContext& context) {
-    ReplyTo<Request> reply;
-    absl::Status status = Ask({request, reply}, context);
-    if constexpr (!kIsEmptyReply<ReplyTo<Request>>) {
-      if (status.ok()) return reply;
-    }
-    return status;
-  }
 };
 
 }  // namespace tensorkv

@@ -28,8 +28,9 @@ class MockTensorStore : public TensorStore {
   MOCK_METHOD(void, GetState,
               (GetStateRequest, CallContext, ReplyCallback<GetStateReply>),
               (override));
-  MOCK_METHOD(absl::StatusOr<DeleteReply>, Delete,
-              (DeleteRequest, const CallContext&), (override));
+  MOCK_METHOD(void, Delete,
+              (DeleteRequest, CallContext, ReplyCallback<DeleteReply>),
+              (override));
   MOCK_METHOD(absl::StatusOr<ListReply>, List,
               (const ListRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<StatReply>, Stat,
@@ -38,44 +39,21 @@ class MockTensorStore : public TensorStore {
 
 class MockNamespaceAdmin : public NamespaceAdmin {
  public:
-  MOCK_METHOD(absl::StatusOr<CreateNamespaceReply>, CreateNamespace,
-              (const CreateNamespaceRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<DescribeNamespaceReply>, DescribeNamespace,
               (const DescribeNamespaceRequest&, const CallContext&),
               (override));
   MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces,
               (absl::string_view, size_t, Shows, const CallContext&),
               (override));
-  MOCK_METHOD(absl::Status, DeleteNamespace,
-              (const DeleteNamespaceRequest&, const CallContext&), (override));
   MOCK_METHOD(void, Barrier,
               (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
               (override));
-  // Those of TENSORKV_NAMESPACE_METHODS, which the store is asked by Ask.
-#define TENSORKV_MOCK(name, ...)                  \
-  MOCK_METHOD(OutcomeOfCall<name##Request>, name, \
-              (const name##Request&, const CallContext&));
-  TENSORKV_NAMESPACE_METHODS(TENSORKV_MOCK)
+#define TENSORKV_MOCK(name, ...)                                        \
+  MOCK_METHOD(void, name,                                               \
+              (name##Request, CallContext, ReplyCallback<name##Reply>), \
+              (override));
+  TENSORKV_ADMIN_METHODS(TENSORKV_MOCK)
 #undef TENSORKV_MOCK
-
-  absl::Status Ask(const AnyCall& call, const CallContext& context) override {
-    return call.Visit([&](const auto& request, auto& reply) {
-      return Answer(request, context, reply);
-    });
-  }
-
- private:
-#define TENSORKV_ANSWER(name, ...)                                      \
-  absl::Status Answer(const name##Request& request,                     \
-                      const CallContext& context, name##Reply& reply) { \
-    return SetReply(name(request, context), reply);                     \
-  }
-  TENSORKV_NAMESPACE_METHODS(TENSORKV_ANSWER)
-#undef TENSORKV_ANSWER
-  template <typename Request, typename Reply>
-  absl::Status Answer(const Request&, const CallContext&, Reply&) {
-    return absl::InternalError("not about one namespace");
-  }
 };
 
 // Actions for calls that take a callback: answer at once.

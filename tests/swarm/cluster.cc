@@ -195,15 +195,22 @@ Server::Server(std::string name, MemoryTensorStoreOptions options,
              [this](const KnownPlacement::View& view) {
                store_.Own(view.own_partitions());
              }),
-      front_(
-          &store_, &store_, &known_,
+      own_keys_(
+          &known_,
           [this](absl::string_view name_space, const Caller& caller,
                  const CallId& id) {
             return store_.Knows(name_space, caller, id);
           },
           [this](absl::string_view name_space) {
             return store_.IsMirrored(name_space);
-          }) {
+          }),
+      front_(
+          {.store = &store_,
+           .stages = {&own_keys_},
+           .list = [this](const ListRequest& request, const CallContext& in) {
+             return own_keys_.List(request.namespace_(),
+                                   [&] { return store_.List(request, in); });
+           }}) {
   if (name_.empty()) return;
   lease_ = peers.etcd->GrantLease();
   moving_ = std::make_unique<Moving>(*this, std::move(peers));

@@ -21,8 +21,9 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
-#include "service/cluster/placed_store.h"
+#include "service/cluster/placement_stage.h"
 #include "service/mirror/mirror_exchange.h"
+#include "service/store/call_dispatch.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/swarm/space.h"
 #include "tests/swarm/stepped_backend.h"
@@ -113,7 +114,7 @@ class Server {
   const std::string& name() const { return name_; }
   MemoryTensorStore& store() { return store_; }
   // Takes what clients ask about keys.
-  TensorStore& front() { return front_; }
+  const CallDispatch& front() { return front_; }
   SteppedBackend& backend() { return backend_; }
   Link& link() { return link_; }
   uint64_t empty_bytes() const { return empty_bytes_; }
@@ -168,7 +169,8 @@ class Server {
   const uint64_t empty_bytes_;
   Link link_;
   KnownPlacement known_;
-  PlacedStore front_;
+  const PlacementStage own_keys_;
+  const CallDispatch front_;
   int64_t lease_ = 0;
   std::unique_ptr<Moving> moving_;
 };

@@ -95,9 +95,7 @@ class World final : public WorldState {
   void GetState(const Action& action);
   // Has the call read by that verb of the store.
   template <typename Request>
-  void SetRead(Call& call, const Request& request,
-               void (TensorStore::*verb)(Request, CallContext,
-                                         ReplyCallback<PullReply>));
+  void SetRead(Call& call, const Request& request);
   template <typename Request>
   void EndRead(const AttemptPtr& attempt, const Request& request,
                const absl::StatusOr<PullReply>& reply)

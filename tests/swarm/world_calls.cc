@@ -75,7 +75,7 @@ void World::Init(const Action& action) {
           for (const auto& [key, value] : values) BeginChange(space, key);
         }
       }
-      At(*made).front().Init(request, context, std::move(done));
+      At(*made).front().Make(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });
@@ -149,23 +149,21 @@ void World::Pull(const Action& action) {
       request.entries.push_back(std::move(entry));
     }
     call = NewCall(action, /*changes=*/false);
-    SetRead(*call, request, &TensorStore::Pull);
+    SetRead(*call, request);
   }
   Run([call] { call->make(call); });
 }
 
 template <typename Request>
-void World::SetRead(Call& call, const Request& request,
-                    void (TensorStore::*verb)(Request, CallContext,
-                                              ReplyCallback<PullReply>)) {
-  call.ask_again = [this, request, verb](const Call& made,
-                                         const CallContext& in, auto done) {
-    (At(made).front().*verb)(request, in,
-                             [done](const absl::StatusOr<PullReply>& reply) {
-                               done(reply.status());
-                             });
+void World::SetRead(Call& call, const Request& request) {
+  call.ask_again = [this, request](const Call& made, const CallContext& in,
+                                   auto done) {
+    At(made).front().Make(request, in,
+                          [done](const absl::StatusOr<PullReply>& reply) {
+                            done(reply.status());
+                          });
   };
-  call.make = [this, request, verb](const CallPtr& made) {
+  call.make = [this, request](const CallPtr& made) {
     CallContext context;
     ReplyCallback<PullReply> done;
     {
@@ -178,7 +176,7 @@ void World::SetRead(Call& call, const Request& request,
             EndRead(attempt, request, reply);
           });
     }
-    (At(*made).front().*verb)(request, context, std::move(done));
+    At(*made).front().Make(request, context, std::move(done));
   };
 }
 
@@ -231,7 +229,7 @@ void World::GetState(const Action& action) {
       request.entries.push_back({KeyName(key), kState});
     }
     call = NewCall(action, /*changes=*/false);
-    SetRead(*call, request, &TensorStore::GetState);
+    SetRead(*call, request);
   }
   Run([call] { call->make(call); });
 }
@@ -268,7 +266,7 @@ void World::SetState(const Action& action) {
           for (const uint32_t key : keys) BeginChange(space, key);
         }
       }
-      At(*made).front().SetState(request, context, std::move(done));
+      At(*made).front().Make(request, context, std::move(done));
     };
   }
   Run([call] { call->make(call); });
@@ -343,7 +341,7 @@ void World::Delete(const Action& action) {
           }
         }
         const absl::Status status =
-            server->front().Delete(request, {}).status();
+            server->front().MakeAndWait(request).status();
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
         if (space.generation != call_generation) return status;
@@ -371,7 +369,7 @@ void World::Look(const Action& action) {
   Versions floors;
   uint64_t num_changes = 0;
   uint64_t num_rulings = 0;
-  TensorStore* const front = &servers_[action.server]->front();
+  const CallDispatch* const front = &servers_[action.server]->front();
   {
     MutexLock lock(&mutex_);
     Space& space = spaces_[action.space];
@@ -395,7 +393,7 @@ void World::Look(const Action& action) {
     return Ask(
         call,
         [front, request, check] {
-          return check(front->List(request, {}), true);
+          return check(front->MakeAndWait(request), true);
         },
         nullptr);
   }
@@ -406,7 +404,7 @@ void World::Look(const Action& action) {
   Ask(
       call,
       [front, request, check] {
-        return check(front->Stat(request, {}), false);
+        return check(front->MakeAndWait(request), false);
       },
       nullptr);
 }

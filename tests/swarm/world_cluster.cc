@@ -419,7 +419,7 @@ void World::CheckServing() {
           if (server->is_dead) continue;
           const absl::Status status =
               server->front()
-                  .Stat(testing::StatOf({KeyName(key)}, each.name), {})
+                  .MakeAndWait(testing::StatOf({KeyName(key)}, each.name))
                   .status();
           const bool is_absent = ReasonOf(status) == Reason::kKeyNotFound;
           num_serving += status.ok() || is_absent ? 1 : 0;

@@ -170,8 +170,8 @@ bool World::HasAgreed(uint32_t at) {
     for (uint32_t key = 0; key < kNumKeys; ++key) {
       std::vector<Version> versions;
       for (const auto& server : servers_) {
-        const auto reply = server->front().Stat(
-            testing::StatOf({KeyName(key)}, plan_.spaces[at].name), {});
+        const auto reply = server->front().MakeAndWait(
+            testing::StatOf({KeyName(key)}, plan_.spaces[at].name));
         versions.push_back(reply.ok() ? reply->keys(0).version() : 0);
       }
       const auto [least, most] = std::ranges::minmax(versions);

@@ -195,11 +195,11 @@ void World::MakePush(const CallPtr& call, const PushRequest& request,
           });
     }
   }
-  TensorStore& front = At(*call).front();
+  const CallDispatch& front = At(*call).front();
   if (pulls) {
-    return front.PushPull({request}, context, std::move(pulled));
+    return front.Make(PushPullRequest{request}, context, std::move(pulled));
   }
-  front.Push(request, context, std::move(pushed));
+  front.Make(request, context, std::move(pushed));
 }
 
 namespace {

@@ -313,7 +313,7 @@ TEST_F(LatePartTest, IsRefusedOnceTheyHaveComeFromAnotherServer) {
   ASSERT_OK(Move());
   Connect(b_, c_);
   ASSERT_OK(Move(*b_, "c"));
-  ASSERT_OK(c_->placed().Delete(testing::DeleteOf({"k"}, kNamespace), {}));
+  ASSERT_OK(c_->calls().MakeAndWait(testing::DeleteOf({"k"}, kNamespace)));
 
   ExpectPartIsRefused();
 }

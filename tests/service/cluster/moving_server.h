@@ -12,7 +12,6 @@
 
 #include "absl/time/time.h"
 #include "base/alarms.h"
-#include "base/answer.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/cluster/cluster_records.h"
@@ -20,8 +19,9 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
-#include "service/cluster/placed_store.h"
+#include "service/cluster/placement_stage.h"
 #include "service/cluster/tls_channels.h"
+#include "service/store/call_dispatch.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/status_matchers.h"
@@ -53,11 +53,12 @@ class MovingServer {
                [this](const KnownPlacement::View& view) {
                  store_.Own(view.own_partitions());
                }),
-        placed_(&store_, &store_, &known_,
-                [this](absl::string_view name_space, const Caller& caller,
-                       const CallId& id) {
-                  return store_.Knows(name_space, caller, id);
-                }),
+        own_keys_(&known_,
+                  [this](absl::string_view name_space, const Caller& caller,
+                         const CallId& id) {
+                    return store_.Knows(name_space, caller, id);
+                  }),
+        calls_({.store = &store_, .stages = {&own_keys_}}),
         environment_{.server_name = name,
                      .store = &store_,
                      .known = &known_,
@@ -82,26 +83,26 @@ class MovingServer {
   }
 
   absl::StatusOr<PushReply> Push(PushRequest request) {
-    return Ask<PushReply>(&PlacedStore::Push, std::move(request));
+    return calls_.MakeAndWait(std::move(request));
   }
   absl::StatusOr<PullReply> Pull(const std::string& name_space,
                                  const std::string& key) {
     PullRequest request;
     request.name_space = name_space;
     request.entries.push_back({.key = key});
-    return Ask<PullReply>(&PlacedStore::Pull, std::move(request));
+    return calls_.MakeAndWait(std::move(request));
   }
   absl::Status Init(const std::string& name_space, const std::string& key,
                     Tensor value) {
     InitRequest request;
     request.name_space = name_space;
     request.entries.push_back({key, std::move(value)});
-    return Ask<InitReply>(&PlacedStore::Init, std::move(request)).status();
+    return calls_.MakeAndWait(std::move(request)).status();
   }
 
   const MoveEnvironment& environment() const { return environment_; }
   MemoryTensorStore& store() { return store_; }
-  PlacedStore& placed() { return placed_; }
+  const CallDispatch& calls() { return calls_; }
   ClusterRecords& records() { return records_; }
   PartitionReceiver& receiver() { return receiver_; }
   PartitionSender& sender() { return sender_; }
@@ -119,18 +120,6 @@ class MovingServer {
   std::function<absl::Status()> goes_on = [] { return absl::OkStatus(); };
 
  private:
-  template <typename Reply, typename Request>
-  absl::StatusOr<Reply> Ask(void (PlacedStore::*verb)(Request, CallContext,
-                                                      ReplyCallback<Reply>),
-                            Request request) {
-    const Answer<absl::StatusOr<Reply>> answer;
-    (placed_.*verb)(std::move(request), {},
-                    [answer](absl::StatusOr<Reply> reply) {
-                      answer.Set(std::move(reply));
-                    });
-    return answer.Wait();
-  }
-
   CpuBackend backend_{1};
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
@@ -139,7 +128,8 @@ class MovingServer {
   ClusterRecords records_;
   const int64_t lease_;
   KnownPlacement known_;
-  PlacedStore placed_;
+  const PlacementStage own_keys_;
+  const CallDispatch calls_;
   const MoveEnvironment environment_;
   PartitionReceiver receiver_;
   PartitionSender sender_;

@@ -61,8 +61,7 @@ std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
 LiveService::LiveService(Interceptors interceptors)
     : striped_calls_(kTestStreamTimeout, &alarms),
       open_streams_(kMaxTestStreams),
-      streams_({.session = {.store = &store,
-                            .staging = &staging,
+      streams_({.session = {.calls = &calls_,
                             .striped_calls = &striped_calls_,
                             .limits = kTestLimits},
                 .open_streams = &open_streams_,
@@ -70,9 +69,7 @@ LiveService::LiveService(Interceptors interceptors)
                 .stream_timeout = kTestStreamTimeout,
                 .alarms = &alarms,
                 .observer = &observer}),
-      handlers_({.store = &store,
-                 .namespaces = &namespaces,
-                 .staging = &staging,
+      handlers_({.calls = &calls_,
                  .incarnation = &incarnation_,
                  .ask_server =
                      [this](const AnyCall& call, const CallContext& context) {

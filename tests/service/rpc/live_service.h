@@ -104,6 +104,8 @@ class LiveService {
  private:
   grpc::Status EndWithoutMessage(const std::string& path, bool cancels);
 
+  const CallDispatch calls_{
+      {.store = &store, .namespaces = &namespaces, .staging = &staging}};
   StripedCalls striped_calls_;
   OpenStreams open_streams_;
   const Incarnation incarnation_{kTestIncarnation};

@@ -110,21 +110,21 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
   LongCallsTest() {
     using ::testing::_;
     service_.when_server_is_asked = [this] { door_.Pass(); };
-    const auto waits = [this](auto reply) {
-      return [this, reply](auto&&...) {
+    const auto waits = [this]<typename Reply>(Reply reply) {
+      return [this, reply](auto, auto, ReplyCallback<Reply> done) {
         door_.Pass();
-        return reply;
+        std::move(done)(reply);
       };
     };
     testing::MockNamespaceAdmin& namespaces = service_.namespaces;
-    ON_CALL(namespaces, SetRule).WillByDefault(waits(absl::OkStatus()));
-    ON_CALL(namespaces, UnsetRule).WillByDefault(waits(absl::OkStatus()));
-    ON_CALL(namespaces, SetMultipliers).WillByDefault(waits(absl::OkStatus()));
+    ON_CALL(namespaces, SetRule).WillByDefault(waits(SetRuleReply()));
+    ON_CALL(namespaces, UnsetRule).WillByDefault(waits(UnsetRuleReply()));
+    ON_CALL(namespaces, SetMultipliers)
+        .WillByDefault(waits(SetMultipliersReply()));
     ON_CALL(namespaces, UnsetMultipliers)
-        .WillByDefault(waits(absl::OkStatus()));
+        .WillByDefault(waits(UnsetMultipliersReply()));
     ON_CALL(namespaces, SetHyperparameters)
-        .WillByDefault(waits(absl::StatusOr<SetHyperparametersReply>(
-            SetHyperparametersReply())));
+        .WillByDefault(waits(SetHyperparametersReply()));
     ON_CALL(service_.store, Stat)
         .WillByDefault([this](const StatRequest& request,
                               const CallContext&) -> absl::StatusOr<StatReply> {
@@ -134,7 +134,8 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
     ON_CALL(service_.store, List).WillByDefault(Return(ListReply()));
     ON_CALL(namespaces, DescribeNamespace)
         .WillByDefault(Return(DescribeNamespaceReply()));
-    ON_CALL(namespaces, Join).WillByDefault(Return(JoinReply()));
+    ON_CALL(namespaces, Join)
+        .WillByDefault(testing::AnswerWith<JoinReply>(JoinReply()));
   }
   ~LongCallsTest() override { door_.Open(); }
 

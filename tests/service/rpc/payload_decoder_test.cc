@@ -45,7 +45,8 @@ class PayloadDecoderTest : public ::testing::Test {
   }
 
   testing::FakeStaging staging_;
-  const PayloadDecoder decoder_{&staging_, {.max_entries = 3}};
+  const CallDispatch calls_{{.staging = &staging_}};
+  const PayloadDecoder decoder_{&calls_, {.max_entries = 3}};
 };
 
 TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
@@ -141,7 +142,7 @@ class InPlaceTest : public PayloadDecoderTest {
       slices.emplace_back(text.substr(i, slice_bytes));
     }
     grpc::ByteBuffer bytes(slices.data(), slices.size());
-    const PayloadDecoder decoder(&staging_, {.max_entries = 100});
+    const PayloadDecoder decoder(&calls_, {.max_entries = 100});
     return *decoder.Push(&bytes, {});
   }
 

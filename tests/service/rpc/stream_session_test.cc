@@ -85,10 +85,9 @@ class StreamSessionTest : public ::testing::Test {
   testing::FakeStaging staging_;
   FakeAlarms alarms_;
   StripedCalls striped_calls_{absl::Seconds(30), &alarms_};
-  const StreamDependencies dependencies_{.store = &store_,
-                                         .staging = &staging_,
-                                         .striped_calls = &striped_calls_,
-                                         .limits = {}};
+  const CallDispatch calls_{{.store = &store_, .staging = &staging_}};
+  const StreamDependencies dependencies_{
+      .calls = &calls_, .striped_calls = &striped_calls_, .limits = {}};
   std::optional<absl::StatusOr<StripedCall::Reply>> outcome_;
 };
 
@@ -177,10 +176,9 @@ TEST_F(StagedRowIdsTest, IdsOfAPullAreCountedOnceUntilItEnds) {
   init.entries.push_back({"w", testing::Full({2, 1}, 5)});
   ASSERT_OK(testing::InitNow(store_, std::move(init)));
   StripedCalls striped_calls(absl::Seconds(30), &alarms_);
-  const StreamDependencies dependencies = {.store = &store_,
-                                           .staging = &store_,
-                                           .striped_calls = &striped_calls,
-                                           .limits = {}};
+  const CallDispatch calls({.store = &store_, .staging = &store_});
+  const StreamDependencies dependencies = {
+      .calls = &calls, .striped_calls = &striped_calls, .limits = {}};
   constexpr uint64_t kIdBytes = 100'000 * sizeof(int32_t);
   PullRequest rows;
   rows.entries.push_back(
@@ -242,8 +240,7 @@ TEST_F(StreamSessionTest, StreamThatIsRefusedLeavesTheOthersAlone) {
 TEST_F(StreamSessionTest, PushPullWhoseReplyCouldNotBeSentIsRefused) {
   PushPullRequest request;
   request.entries.assign(9, {.key = "a", .skip = true});
-  const StreamDependencies small = {.store = &store_,
-                                    .staging = &staging_,
+  const StreamDependencies small = {.calls = &calls_,
                                     .striped_calls = &striped_calls_,
                                     .limits = {.max_message_bytes = 1024}};
   StreamSession session(Method::kPushPullStream, {}, &small, nullptr, nullptr);

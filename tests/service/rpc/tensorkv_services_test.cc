@@ -257,7 +257,7 @@ TEST_F(TensorKvServicesTest, CallsThatBlockKeepNobodyElseWaiting) {
         return StatReply();
       });
   EXPECT_CALL(service_.namespaces, KeepAlive)
-      .WillRepeatedly(Return(KeepAliveReply()));
+      .WillRepeatedly(AnswerWith<KeepAliveReply>(KeepAliveReply()));
   std::vector<std::thread> slow;
   const auto stat = [](testing::Stubs& stub, const std::string& name) {
     grpc::ClientContext context;

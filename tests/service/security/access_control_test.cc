@@ -289,7 +289,7 @@ class AccessControlTest : public ::testing::Test {
     std::ofstream(Path(name)) << text;
   }
   absl::Status Admit(Method method, const std::string& token) {
-    return access_.Admit(
+    return access_.Identify(
         method, {.is_private = true, .authorization = "Bearer " + token},
         caller_);
   }
@@ -308,12 +308,12 @@ class AccessControlTest : public ::testing::Test {
 };
 
 TEST_F(AccessControlTest, RefusesEverythingUntilItsFilesAreRead) {
-  EXPECT_THAT(access_.Admit(Method::kStat, {.is_local = true}, caller_),
+  EXPECT_THAT(access_.Identify(Method::kStat, {.is_local = true}, caller_),
               StatusIs(absl::StatusCode::kPermissionDenied));
 
   ASSERT_OK(access_.Reload());
 
-  EXPECT_OK(access_.Admit(Method::kStat, {.is_local = true}, caller_));
+  EXPECT_OK(access_.Identify(Method::kStat, {.is_local = true}, caller_));
   EXPECT_EQ(access_.Summary(), "grants=5 tokens=1");
 }
 
@@ -324,9 +324,9 @@ TEST_F(AccessControlTest, HeaderCountsOfAFrontAlone) {
   ASSERT_OK(access_.Reload());
   for (const auto& [certificate, caller] :
        {std::pair("dns:front", "cn:alice"), {"dns:other", "dns:other"}}) {
-    EXPECT_OK(access_.Admit(Method::kStat,
-                            {.certificate = certificate, .client = "cn:alice"},
-                            caller_));
+    EXPECT_OK(access_.Identify(
+        Method::kStat, {.certificate = certificate, .client = "cn:alice"},
+        caller_));
     EXPECT_EQ(caller_.name, caller);
   }
 }
@@ -336,8 +336,9 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
   ASSERT_OK(Admit(Method::kPull, "r"));
 
   EXPECT_EQ(caller_.name, "token:reader");
-  EXPECT_OK(access_.Check(Method::kPull, "team/a", caller_));
-  const absl::Status elsewhere = access_.Check(Method::kPull, "other", caller_);
+  EXPECT_OK(access_.Admit(StagedCall(Method::kPull, "team/a", caller_)));
+  const absl::Status elsewhere =
+      access_.Admit(StagedCall(Method::kPull, "other", caller_));
   EXPECT_THAT(elsewhere,
               StatusIs(absl::StatusCode::kPermissionDenied,
                        "Pull: caller \"token:reader\" lacks the right \"read\" "
@@ -345,7 +346,7 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
   EXPECT_THAT(elsewhere, testing::HasReason(Reason::kPermissionDenied));
   EXPECT_THAT(Admit(Method::kPush, "r"),
               StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_THAT(access_.Admit(Method::kPull, {}, caller_),
+  EXPECT_THAT(access_.Identify(Method::kPull, {}, caller_),
               StatusIs(absl::StatusCode::kUnauthenticated));
   EXPECT_THAT(refused_,
               ElementsAre("caller=\"token:reader\" method=Pull "
@@ -360,8 +361,8 @@ TEST_F(AccessControlTest, LongNamesAreCut) {
   ASSERT_OK(access_.Reload());
   const std::string name(1 << 20, '\n');
 
-  const absl::Status status =
-      access_.Check(Method::kDelete, name, {.name = "token:reader"});
+  const absl::Status status = access_.Admit(
+      StagedCall(Method::kDelete, name, Caller{.name = "token:reader"}));
   access_.Audit(Method::kDelete, name, {.name = "unix"}, status);
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied));
@@ -375,8 +376,8 @@ TEST_F(AccessControlTest, LongNamesAreCut) {
 TEST_F(AccessControlTest, NamesAreShownWithoutControlCharacters) {
   ASSERT_OK(access_.Reload());
 
-  const absl::Status status =
-      access_.Check(Method::kDelete, "\u009b2J", {.name = "token:reader"});
+  const absl::Status status = access_.Admit(
+      StagedCall(Method::kDelete, "\u009b2J", Caller{.name = "token:reader"}));
 
   EXPECT_THAT(status.message(), HasSubstr("in namespace \"\\302\\2332J\""));
   EXPECT_THAT(refused_, ElementsAre(HasSubstr("=\"\\302\\2332J\" outcome")));

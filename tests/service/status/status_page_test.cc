@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/alarms.h"
-#include "base/answer.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "nlohmann/json.hpp"
@@ -37,12 +36,7 @@ class StatusPagesTest : public ::testing::Test {
     InitRequest request;
     request.name_space = "group";
     request.entries.push_back({key, *Tensor::Filled(DType::kF32, {2}, 0)});
-    const Answer<absl::StatusOr<InitReply>> answer;
-    store_.Init(std::move(request), {},
-                [answer](absl::StatusOr<InitReply> reply) {
-                  answer.Set(std::move(reply));
-                });
-    EXPECT_OK(answer.Wait());
+    EXPECT_OK(calls_.MakeAndWait(std::move(request)));
   }
   Worker Join(const std::string& name) {
     return WorkerOf(
@@ -57,12 +51,7 @@ class StatusPagesTest : public ::testing::Test {
     request.step = step;
     request.entries.push_back(
         {key, false, *Tensor::Filled(DType::kF32, {2}, 1)});
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store_.Push(std::move(request), {},
-                [answer](absl::StatusOr<PushReply> reply) {
-                  answer.Set(std::move(reply));
-                });
-    EXPECT_OK(answer.Wait());
+    EXPECT_OK(calls_.MakeAndWait(std::move(request)));
   }
   Json Rounds() {
     const absl::StatusOr<std::string> text =
@@ -74,13 +63,11 @@ class StatusPagesTest : public ::testing::Test {
   CpuBackend backend_{1};
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 64 << 20}, &backend_, &alarms_};
+  const CallDispatch calls_{
+      {.store = &store_, .namespaces = &store_, .staging = &store_}};
   const Incarnation incarnation_{1};
   const std::map<std::string, HttpPage, std::less<>> pages_ =
-      StatusPages({.store = &store_,
-                   .namespaces = &store_,
-                   .staging = &store_,
-                   .incarnation = &incarnation_},
-                  &store_);
+      StatusPages({.calls = &calls_, .incarnation = &incarnation_}, &store_);
 };
 
 TEST_F(StatusPagesTest, RoundsOfTheLowestStepsComeFirst) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "base/answer.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv::testing {
@@ -14,32 +13,23 @@ namespace tensorkv::testing {
 // The answer to an Init.
 inline absl::StatusOr<InitReply> InitNow(TensorStore& store,
                                          InitRequest request) {
-  const Answer<absl::StatusOr<InitReply>> answer;
-  store.Init(std::move(request), CallContext(),
-             [answer](absl::StatusOr<InitReply> reply) {
-               answer.Set(std::move(reply));
-             });
-  return answer.Wait();
+  return Await<InitReply>([&](ReplyCallback<InitReply> done) {
+    store.Init(std::move(request), CallContext(), std::move(done));
+  });
 }
 
 // The answers to a SetState and a GetState.
 inline absl::StatusOr<SetStateReply> SetStateNow(TensorStore& store,
                                                  SetStateRequest request) {
-  const Answer<absl::StatusOr<SetStateReply>> answer;
-  store.SetState(std::move(request), CallContext(),
-                 [answer](absl::StatusOr<SetStateReply> reply) {
-                   answer.Set(std::move(reply));
-                 });
-  return answer.Wait();
+  return Await<SetStateReply>([&](ReplyCallback<SetStateReply> done) {
+    store.SetState(std::move(request), CallContext(), std::move(done));
+  });
 }
 inline absl::StatusOr<GetStateReply> GetStateNow(TensorStore& store,
                                                  GetStateRequest request) {
-  const Answer<absl::StatusOr<GetStateReply>> answer;
-  store.GetState(std::move(request), CallContext(),
-                 [answer](absl::StatusOr<GetStateReply> reply) {
-                   answer.Set(std::move(reply));
-                 });
-  return answer.Wait();
+  return Await<GetStateReply>([&](ReplyCallback<GetStateReply> done) {
+    store.GetState(std::move(request), CallContext(), std::move(done));
+  });
 }
 
 }  // namespace tensorkv::testing

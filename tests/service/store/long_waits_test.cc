@@ -98,9 +98,9 @@ std::vector<RuleCall> RuleCalls() {
 }
 
 // While a rule is being changed: it allocates the state of a key.
-class RuleWaitTest : public ::testing::TestWithParam<RuleCall> {
+class ChangingRuleTest : public ::testing::Test {
  protected:
-  RuleWaitTest() {
+  ChangingRuleTest() {
     InitRequest init;
     init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {4}, 1)});
     EXPECT_OK(InitNow(store_, std::move(init)));
@@ -111,6 +111,16 @@ class RuleWaitTest : public ::testing::TestWithParam<RuleCall> {
     });
   }
 
+  Notification is_changing_;
+  Notification may_change_;
+  ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{{}, &backend_, &alarms_};
+};
+
+class RuleWaitTest : public ChangingRuleTest,
+                     public ::testing::WithParamInterface<RuleCall> {
+ protected:
   // Makes the call while another one changes rules, until `end` ends it.
   absl::Status MakeBesideAnother(const CallContext& context,
                                  std::function<void()> end) {
@@ -124,12 +134,6 @@ class RuleWaitTest : public ::testing::TestWithParam<RuleCall> {
     EXPECT_OK(other.Result());
     return status;
   }
-
-  Notification is_changing_;
-  Notification may_change_;
-  ScriptedBackend backend_;
-  FakeAlarms alarms_;
-  MemoryTensorStore store_{{}, &backend_, &alarms_};
 };
 
 INSTANTIATE_TEST_SUITE_P(, RuleWaitTest, ::testing::ValuesIn(RuleCalls()),
@@ -148,6 +152,26 @@ TEST_P(RuleWaitTest, EndsWithItsCaller) {
   EXPECT_THAT(MakeBesideAnother(Until(absl::Seconds(9), cancellation),
                                 [&] { cancellation->Cancel(); }),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("waited")));
+}
+
+TEST_F(ChangingRuleTest, RepeatsWaitWithoutAThread) {
+  constexpr int kRepeats = 8;
+  std::vector<absl::StatusOr<SetRuleReply>> replies;
+  Background first([this] { return store_.SetRule(FirstChange()); });
+  is_changing_.WaitForNotification();
+
+  for (int i = 0; i < kRepeats; ++i) {
+    store_.SetRule(FirstChange(), {},
+                   [&replies](absl::StatusOr<SetRuleReply> reply) {
+                     replies.push_back(std::move(reply));
+                   });
+  }
+  EXPECT_TRUE(replies.empty());
+  may_change_.Notify();
+  EXPECT_OK(first.Result());
+
+  ASSERT_EQ(replies.size(), kRepeats);
+  for (const auto& reply : replies) EXPECT_OK(reply);
 }
 
 class LongWaitsTest : public ::testing::Test {

@@ -581,13 +581,5 @@ TEST(StoreObserverTest, HearsOfARepeatedChangeOnce) {
   EXPECT_THAT(observer.events, ElementsAre(StoreEvent::kRuleChanged));
 }
 
-TEST_F(MemoryTensorStoreTest, AskTakesCallsAboutANamespaceAlone) {
-  const StatRequest request;
-  StatReply reply;
-
-  EXPECT_THAT(store_.Ask({request, reply}, {}),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("Stat: ")));
-}
-
 }  // namespace
 }  // namespace tensorkv

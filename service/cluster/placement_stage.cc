@@ -1,0 +1,71 @@
+#include "service/cluster/placement_stage.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/status_macros.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status HasMoved() {
+  return WithReason(
+      absl::FailedPreconditionError(
+          "the push was made before its keys moved to another server, which "
+          "has the values to pull"),
+      Reason::kOutcomeUnknown);
+}
+
+}  // namespace
+
+absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
+  if (!call.keys) return absl::OkStatus();
+  const auto view = known_.view();
+  if (view == nullptr) return absl::OkStatus();
+  if (IsOfAll(call.name_space)) return view->CheckRank(call.rank);
+  for (size_t i = 0; i < call.keys->size(); ++i) {
+    RETURN_IF_ERROR(view->Check(call.name_space, (*call.keys)[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlacementStage::Admit(const StagedCall& call) const {
+  absl::Status status = CheckIsHere(call);
+  if (ReasonOf(status) != Reason::kWrongServer) return status;
+  const std::optional<CallId> call_id = call.call_id();
+  if (call_id && knows_ && knows_(call.name_space, call.caller, *call_id)) {
+    // The answer to a push is kept, but the values are elsewhere by now.
+    return call.method == Method::kPushPull ? HasMoved() : absl::OkStatus();
+  }
+  RETURN_IF_ERROR(call.caller.unless_remembered);
+  return status;
+}
+
+absl::StatusOr<ListReply> PlacementStage::List(
+    absl::string_view name_space,
+    absl::FunctionRef<absl::StatusOr<ListReply>()> list) const {
+  if (IsOfAll(name_space)) return list();
+  std::shared_ptr<const KnownPlacement::View> view = known_.view();
+  if (view == nullptr) return list();
+  for (;;) {
+    RETURN_IF_ERROR(view->CheckWhole());
+    ASSIGN_OR_RETURN(ListReply reply, list());
+    const auto before = std::exchange(view, known_.view());
+    // Keys may have come, or gone, since they were read.
+    if (view != before) continue;
+    // A key that comes to the server, or has been its own, is not.
+    auto& keys = *reply.mutable_keys();
+    const auto others =
+        std::remove_if(keys.begin(), keys.end(), [&](const KeyStatus& key) {
+          return ReasonOf(view->Check(name_space, key.key())) ==
+                 Reason::kWrongServer;
+        });
+    keys.erase(others, keys.end());
+    reply.set_placement_version(view->placement().version);
+    return reply;
+  }
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,159 @@
+#include "service/cluster/placement_stage.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/cluster/known_placement.h"
+#include "service/store/call_dispatch.h"
+#include "tests/service/cluster/two_servers.h"
+#include "tests/service/mock_store.h"
+#include "tests/testing/key_requests.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace placement_stage_test {
+
+using testing::AnswerWith;
+using testing::HasReason;
+using testing::KeyOfServer;
+using testing::MockTensorStore;
+using ::testing::Return;
+using ::testing::StrictMock;
+using testing::TwoServers;
+
+// A request about one key of each of the servers.
+template <typename Request>
+Request About(const std::vector<std::string>& servers) {
+  Request request;
+  for (const std::string& server : servers) {
+    if constexpr (requires { request.entries; }) {
+      request.entries.emplace_back().key = KeyOfServer(server);
+    } else {
+      request.add_keys(KeyOfServer(server));
+    }
+  }
+  return request;
+}
+
+// What each verb that names keys answers about keys of those servers.
+std::vector<absl::Status> AskAll(const CallDispatch& calls,
+                                 const std::vector<std::string>& servers) {
+  return {calls.MakeAndWait(About<InitRequest>(servers)).status(),
+          calls.MakeAndWait(About<PushRequest>(servers)).status(),
+          calls.MakeAndWait(About<PullRequest>(servers)).status(),
+          calls.MakeAndWait(About<PushPullRequest>(servers)).status(),
+          calls.MakeAndWait(About<SetStateRequest>(servers)).status(),
+          calls.MakeAndWait(About<GetStateRequest>(servers)).status(),
+          calls.MakeAndWait(About<DeleteRequest>(servers)).status(),
+          calls.MakeAndWait(About<StatRequest>(servers)).status()};
+}
+
+class PlacementStageTest : public ::testing::Test {
+ protected:
+  void ExpectEveryVerb() {
+    EXPECT_CALL(inner_, Init).WillOnce(AnswerWith<InitReply>(InitReply()));
+    EXPECT_CALL(inner_, Push).WillOnce(AnswerWith<PushReply>(PushReply()));
+    EXPECT_CALL(inner_, Pull).WillOnce(AnswerWith<PullReply>(PullReply()));
+    EXPECT_CALL(inner_, PushPull).WillOnce(AnswerWith<PullReply>(PullReply()));
+    EXPECT_CALL(inner_, SetState)
+        .WillOnce(AnswerWith<SetStateReply>(SetStateReply()));
+    EXPECT_CALL(inner_, GetState)
+        .WillOnce(AnswerWith<GetStateReply>(GetStateReply()));
+    EXPECT_CALL(inner_, Delete)
+        .WillOnce(AnswerWith<DeleteReply>(DeleteReply()));
+    EXPECT_CALL(inner_, Stat).WillOnce(Return(StatReply()));
+  }
+
+  StrictMock<MockTensorStore> inner_;
+  KnownPlacement known_{""};
+  const PlacementStage stage_{&known_};
+  const CallDispatch calls_{{.store = &inner_, .stages = {&stage_}}};
+};
+
+TEST_F(PlacementStageTest, MirroredKeysAreEveryServers) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  const PlacementStage stage(&known_, {},
+                             [](absl::string_view) { return true; });
+  const CallDispatch calls({.store = &inner_, .stages = {&stage}});
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(calls, {"a", "b"}), ::testing::Each(testing::IsOk()));
+  auto of_other = About<PullRequest>({"a"});
+  of_other.worker = Worker{.rank = 3};
+  EXPECT_THAT(
+      calls.MakeAndWait(std::move(of_other)),
+      HasReason(Reason::kWrongServer,
+                {{"key", ""}, {"address", "b:1"}, {"placement_version", "1"}}));
+}
+
+TEST_F(PlacementStageTest, ServerInNoClusterTakesEveryKey) {
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(calls_, {"a", "b"}), ::testing::Each(testing::IsOk()));
+}
+
+TEST_F(PlacementStageTest, OwnKeysAreTaken) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(calls_, {"a"}), ::testing::Each(testing::IsOk()));
+}
+
+TEST_F(PlacementStageTest, CallWithOneKeyOfAnotherServerIsRefusedWhole) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+
+  EXPECT_THAT(AskAll(calls_, {"a", "b"}),
+              ::testing::Each(HasReason(Reason::kWrongServer)));
+}
+
+TEST_F(PlacementStageTest, CallsThatWereMadeHereAreAnsweredHere) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  const PlacementStage stage(
+      &known_, [](absl::string_view, const Caller&, const CallId& id) {
+        return id.sequence == 7;
+      });
+  const auto admit = [&]<typename Request>(Request, uint64_t sequence) {
+    auto request = About<Request>({"b"});
+    SetCallId({"c", sequence}, request);
+    return stage.Admit(StagedCall(request, Caller()));
+  };
+
+  EXPECT_OK(admit(PushRequest(), 7));
+  EXPECT_OK(admit(DeleteRequest(), 7));
+  EXPECT_THAT(admit(PushPullRequest(), 7), HasReason(Reason::kOutcomeUnknown));
+  EXPECT_THAT(admit(PushRequest(), 8), HasReason(Reason::kWrongServer));
+  EXPECT_THAT(admit(DeleteRequest(), 8), HasReason(Reason::kWrongServer));
+}
+
+TEST_F(PlacementStageTest, CallsThatNameNoKeysAreTaken) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+
+  EXPECT_OK(stage_.Admit(StagedCall(ListRequest(), Caller())));
+  EXPECT_OK(stage_.Admit(StagedCall(SetRuleRequest(), Caller())));
+}
+
+TEST_F(PlacementStageTest, ListIsOfThePlacementThatItNames) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  // Keys come while it is made.
+  int num_lists = 0;
+  const auto list = [&]() -> absl::StatusOr<ListReply> {
+    if (++num_lists > 1) {
+      return testing::PageOfKeys({KeyOfServer("a"), KeyOfServer("b")});
+    }
+    EXPECT_OK(known_.Set(TwoServers(2), "a"));
+    return ListReply();
+  };
+
+  ASSERT_OK_AND_ASSIGN(const ListReply reply, stage_.List("", list));
+
+  ASSERT_EQ(reply.keys_size(), 1);
+  EXPECT_EQ(reply.keys(0).key(), KeyOfServer("a"));
+  EXPECT_EQ(reply.placement_version(), 2u);
+}
+
+}  // namespace placement_stage_test
+}  // namespace tensorkv
