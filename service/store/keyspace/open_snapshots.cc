@@ -21,6 +21,7 @@ void OpenSnapshots::Open(OpenSnapshot* snapshot, uint64_t revision) {
 
 bool OpenSnapshots::Close(OpenSnapshot* snapshot, size_t max_keys,
                           std::vector<KeptKeyPtr>& dropped) {
+  snapshot->is_walked = true;
   for (size_t i = 0; i < max_keys && !HasTakenAll(*snapshot); ++i) {
     dropped.push_back(TakeNext(*snapshot));
   }

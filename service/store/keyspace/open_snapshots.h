@@ -67,9 +67,9 @@ class OpenSnapshots {
   // Opens a snapshot, which stays where it is until Close. REQUIRES: no other
   // snapshot, and no change, has that revision or a higher one.
   void Open(OpenSnapshot* snapshot, uint64_t revision);
-  // Lets go of up to `max_keys` of what the snapshot has not looked at, which
-  // are moved to `dropped`. Returns whether that was all: then the snapshot is
-  // closed.
+  // Has the snapshot lack nothing from now on, and lets go of up to `max_keys`
+  // of what it has not looked at, which are moved to `dropped`. Returns whether
+  // that was all: then the snapshot is closed.
   bool Close(OpenSnapshot* snapshot, size_t max_keys,
              std::vector<KeptKeyPtr>& dropped);
 

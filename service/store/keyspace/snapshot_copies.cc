@@ -79,10 +79,10 @@ void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
 }
 
 void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key) {
-  if (transaction.state().snapshots->newest() == 0) return;
   // No later snapshot has one that was removed.
   if (!key.is_removed) KeepBeforeRemoval(transaction, key);
   if (!key.has_pending()) return;
+  // Copies may wait for snapshots that are closed, as these have taken all.
   for (const PendingUpdate& each : key.pending()) {
     if (each.access) each.access->BeforeRuleChange(key);
   }

@@ -116,7 +116,7 @@ class SnapshotRun {
     while (is_open_) {
       std::vector<KeptKeyPtr> dropped;  // they go without the mutex
       MutexLock lock(&state_.mutex);
-      is_open_ = !state_.snapshots->Close(&snapshot_, kKeysPerLock, dropped);
+      Close(dropped);
     }
   }
 
@@ -138,6 +138,10 @@ class SnapshotRun {
   // more of these, some of the table.
   void Walk();
   void WalkTable(Transaction& transaction);
+  // Closes the snapshot, or does a part of that. REQUIRES: the mutex is held.
+  void Close(std::vector<KeptKeyPtr>& dropped) {
+    is_open_ = !state_.snapshots->Close(&snapshot_, kKeysPerLock, dropped);
+  }
   // Passes the keys that are ready to the sink, and lets them go.
   absl::Status HandOver();
   absl::Status BringToHost(Tensor& value) const;
@@ -201,7 +205,8 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
 }
 
 // A key that changes before its turn in the table is among those that have
-// changed from then on, so these come first.
+// changed from then on, so these come first. Once all are taken, no change
+// needs to know of the snapshot: what waits in the queues of keys stays there.
 void SnapshotRun::Walk() {
   std::vector<KeptKeyPtr> dropped;  // they go without the mutex
   Transaction transaction(state_, Transaction::Thread::kOwn);
@@ -210,6 +215,7 @@ void SnapshotRun::Walk() {
     if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken_,
                                dropped)) {
       WalkTable(transaction);
+      if (snapshot_.is_walked) Close(dropped);
     }
   }
   transaction.Unlock();

@@ -98,6 +98,19 @@ TEST_F(OpenSnapshotsTest, OneThatEndsLetsGoOfWhatItHasNotLookedAt) {
   EXPECT_EQ(snapshots_.newest(), 0u);
 }
 
+TEST_F(OpenSnapshotsTest, NothingIsKeptForOneThatIsBeingClosed) {
+  OpenSnapshot& snapshot = Open(1);
+  Keep("a", 1, 2);
+  Keep("b", 1, 2);
+  std::vector<KeptKeyPtr> dropped;
+
+  ASSERT_FALSE(snapshots_.Close(&snapshot, /*max_keys=*/1, dropped));
+
+  EXPECT_FALSE(snapshots_.MayLack("k", 1, 2));
+  Close(snapshot);
+  EXPECT_EQ(snapshots_.num_kept(), 0u);
+}
+
 TEST(SnapshotHistoryTest, EachSnapshotHasWhatWasThere) {
   SnapshotHistory<int> history;
   SnapshotRevisions open;
