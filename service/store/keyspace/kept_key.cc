@@ -20,13 +20,11 @@ absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
 KeptKey::KeptKey(const StoredKey& key)
     : step_history_(key.rounds ? key.rounds->step_history()
                                : SnapshotHistory<RoundSteps>()),
-      steps_(key.rounds ? key.rounds->Steps() : RoundSteps()),
-      contribution_history_(key.contributions()
-                                ? key.contributions()->history
-                                : SnapshotHistory<SharedContributions>()),
-      contributions_(key.contributions() ? key.contributions()->ToSnapshot()
-                                         : nullptr) {
+      steps_(key.rounds ? key.rounds->Steps() : RoundSteps()) {
   snapshot_.key = std::string(key.name());
+  if (key.contributions()) {
+    snapshot_.contributions = key.contributions()->ToSnapshot();
+  }
   // Needed if the key goes before the updates ahead have ended.
   if (key.rounds) snapshot_.rounds = key.rounds->Remembered();
 }
@@ -118,9 +116,6 @@ KeySnapshot KeptKey::At(uint64_t revision) const {
   if (first_unapplied_ <= steps.last_closed) {
     snapshot.first_unsaved = std::min(snapshot.first_unsaved, first_unapplied_);
   }
-  const SharedContributions& contributions =
-      contribution_history_.At(revision, contributions_);
-  if (contributions) snapshot.contributions = *contributions;
   return snapshot;
 }
 

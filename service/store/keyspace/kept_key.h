@@ -82,8 +82,6 @@ class KeptKey final : public RefCounted {
 
   const SnapshotHistory<RoundSteps> step_history_;
   const RoundSteps steps_;
-  const SnapshotHistory<SharedContributions> contribution_history_;
-  const SharedContributions contributions_;
   KeySnapshot snapshot_;
   Step first_unapplied_ = UINT64_MAX;
   bool has_rule_ = false;

@@ -428,15 +428,16 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
-  const PushMode& mode = *state_.mode;
+  const bool may_begin =
+      applies_at_once_ && TryBegin(transaction_, key, transaction_.revision());
   if (!forgets_contributions_) {
+    if (applies_at_once_) KeepBeforeContribution(transaction_, key);
+    const PushMode& mode = *state_.mode;
     mode.Record(key, request_,
                 records_.Split(mode.BytesToRecord(key, request_)));
   }
   if (!applies_at_once_) return AddToRound(entries, first);
-  if (!TryBegin(transaction_, key, transaction_.revision())) {
-    return QueueUpdate(entries, first);
-  }
+  if (!may_begin) return QueueUpdate(entries, first);
   if (!UpdateSimply(entries, first)) UpdateIdleKey(entries, first);
 }
 

@@ -129,9 +129,8 @@ class AsyncMode : public PushMode {
 // BoundedMode is async, but nobody runs too far ahead of the slowest worker.
 class BoundedMode final : public AsyncMode {
  public:
-  BoundedMode(const WorkerGroup* workers, uint32_t staleness,
-              const SnapshotRevisions* snapshots)
-      : AsyncMode(workers), staleness_(staleness), snapshots_(snapshots) {}
+  BoundedMode(const WorkerGroup* workers, uint32_t staleness)
+      : AsyncMode(workers), staleness_(staleness) {}
 
   bool forgets_contributions() const override { return false; }
 
@@ -182,7 +181,7 @@ class BoundedMode final : public AsyncMode {
   void Record(StoredKey& key, const PushRequest& request,
               Reservation overhead) const override {
     key.RecordContribution(ContributorOf(request), request.step,
-                           std::move(overhead), snapshots_);
+                           std::move(overhead));
   }
 
   absl::Status Restore(const KeySnapshot& snapshot,
@@ -213,7 +212,6 @@ class BoundedMode final : public AsyncMode {
 
  private:
   const uint32_t staleness_;
-  const SnapshotRevisions* const snapshots_;
 };
 
 // Contributions become one update when their round closes.
@@ -553,7 +551,7 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
   RETURN_IF_ERROR(CheckConfig(config));
   if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>(workers);
   if (config.mode == Mode::kBounded) {
-    return std::make_unique<BoundedMode>(workers, config.staleness, snapshots);
+    return std::make_unique<BoundedMode>(workers, config.staleness);
   }
   auto shared = std::make_unique<SharedRounds>();
   const RoundPolicy policy = {.workers = workers,

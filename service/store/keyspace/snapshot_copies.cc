@@ -38,14 +38,40 @@ std::list<PendingUpdate>::iterator PlaceAfter(StoredKey& key,
                       });
 }
 
-// Adds a copy before `place` of the key's queue, for the snapshots between two
-// changes, if there are any.
-void KeepAhead(NamespaceState& state, StoredKey& key, uint64_t since,
-               uint64_t until, std::list<PendingUpdate>::iterator place) {
-  if (!state.snapshots->MayLack(key.name(), since, until)) return;
+// Returns the copy for the snapshots between two changes that wait in the key's
+// queue, if one of them lacks the key.
+std::optional<PendingUpdate> CopyAhead(NamespaceState& state,
+                                       const StoredKey& key, uint64_t since,
+                                       uint64_t until) {
+  if (!state.snapshots->MayLack(key.name(), since, until)) return std::nullopt;
   auto kept = MakeRefCounted<KeptKey>(key);
   state.snapshots->Keep(kept, since, until);
-  key.pending().insert(place, CopyOf(state, std::move(kept), until));
+  return CopyOf(state, std::move(kept), until);
+}
+
+// Adds copies to the queue of a key on which something runs, for the snapshots
+// between two of the changes that are under way or wait there, and for those
+// between the last one and `revision`.
+void KeepAhead(NamespaceState& state, StoredKey& key, uint64_t revision) {
+  const uint64_t newest = state.snapshots->newest();
+  uint64_t since = key.revision;
+  if (key.has_pending()) {
+    std::list<PendingUpdate>& pending = key.pending();
+    for (auto it = pending.begin(); it != pending.end(); ++it) {
+      if (since > newest) return;
+      if (it->revision <= since) continue;
+      // A copy that is there already is for the same snapshots.
+      if (!it->is_copy()) {
+        auto copy = CopyAhead(state, key, since, it->revision);
+        if (copy) pending.insert(it, *std::move(copy));
+      }
+      since = it->revision;
+    }
+  }
+  if (since > newest) return;
+  if (auto copy = CopyAhead(state, key, since, revision)) {
+    key.pending().push_back(*std::move(copy));
+  }
 }
 
 }  // namespace
@@ -61,21 +87,23 @@ std::optional<PendingUpdate> KeepBefore(NamespaceState& state, StoredKey& key,
   return TakeNow(state, key, kept, revision);
 }
 
+void KeepBeforeContribution(Transaction& transaction, StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  const uint64_t newest = state.snapshots->newest();
+  // Another contribution has been kept for already.
+  if (key.has_pending()) {
+    const PendingUpdate& last = key.pending().back();
+    if (!last.access && last.revision > newest) return;
+  }
+  KeepAhead(state, key, transaction.revision());
+}
+
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
   if (state.snapshots->newest() == 0) return;
   const uint64_t revision = transaction.revision();
   if (TryBegin(transaction, key, revision)) return;
-  // What runs on the key is later than all snapshots.
-  if (key.revision > state.snapshots->newest()) return;
-  uint64_t since = key.revision;
-  for (auto it = key.pending().begin(); it != key.pending().end(); ++it) {
-    if (it->revision <= since) continue;
-    // A copy that is there already is for the same snapshots.
-    if (!it->is_copy()) KeepAhead(state, key, since, it->revision, it);
-    since = it->revision;
-  }
-  KeepAhead(state, key, since, revision, key.pending().end());
+  KeepAhead(state, key, revision);
 }
 
 void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key) {

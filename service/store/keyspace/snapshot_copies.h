@@ -40,6 +40,11 @@ inline bool TryBegin(Transaction& transaction, StoredKey& key,
   return !copy;
 }
 
+// Keeps what open snapshots lack of the key, before the transaction changes
+// what it remembers of contributions, though its update may have to wait in the
+// key's queue. REQUIRES: TryBegin was called.
+void KeepBeforeContribution(Transaction& transaction, StoredKey& key);
+
 // Keep what open snapshots lack of the key, of now and of after each update
 // ahead, as it is about to leave its table, or to get another rule or other
 // states. These changes do not wait in its queue; copies there keep the rule

@@ -36,14 +36,13 @@ std::optional<Contributor> StoredKey::FindContributor(uint32_t rank,
   return Contributor{rank, last.identity};
 }
 
-SharedContributions LastContributions::ToSnapshot() const {
+std::vector<ContributionSnapshot> LastContributions::ToSnapshot() const {
   std::vector<ContributionSnapshot> last;
   for (uint32_t rank = 0; rank < by_rank.size(); ++rank) {
     const Of& of = by_rank[rank];
     if (of.step > 0) last.push_back({{rank, of.identity}, of.step});
   }
-  return std::make_shared<const std::vector<ContributionSnapshot>>(
-      std::move(last));
+  return last;
 }
 
 PendingUpdate StoredKey::TakePending() {
@@ -71,11 +70,9 @@ uint64_t StoredKey::BytesToRecord(uint32_t rank) const {
 }
 
 void StoredKey::RecordContribution(const Contributor& by, Step step,
-                                   Reservation overhead,
-                                   const SnapshotRevisions* snapshots) {
+                                   Reservation overhead) {
   std::unique_ptr<LastContributions>& known = extras().contributions;
   if (!known) known = std::make_unique<LastContributions>();
-  known->history.Keep(snapshots, [&known] { return known->ToSnapshot(); });
   std::vector<LastContributions::Of>& by_rank = known->by_rank;
   const size_t places = PlacesFor(by.rank, by_rank.size());
   if (places > by_rank.size()) {

@@ -20,15 +20,11 @@
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/rule_state.h"
-#include "service/store/keyspace/snapshot_history.h"
 #include "service/store/snapshot.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
-
-using SharedContributions =
-    std::shared_ptr<const std::vector<ContributionSnapshot>>;
 
 // Bounded staleness: what each worker has contributed to a key last.
 struct LastContributions {
@@ -36,13 +32,11 @@ struct LastContributions {
     uint64_t identity = Contributor::kUnknown;
     Step step = 0;
   };
-  SharedContributions ToSnapshot() const;
+  std::vector<ContributionSnapshot> ToSnapshot() const;
 
   // One place for each rank; their number grows by doubling.
   std::vector<Of> by_rank;
   Reservation overhead;
-  // Has what ToSnapshot returned.
-  SnapshotHistory<SharedContributions> history;
 };
 
 // Bytes that a key takes besides name, value and rule's state: this object, the
@@ -160,10 +154,9 @@ class StoredKey final : public RefCounted {
   // Returns how many bytes RecordContribution will need for a worker of that
   // rank.
   uint64_t BytesToRecord(uint32_t rank) const;
-  // `overhead` has BytesToRecord; `snapshots` may be null.
+  // `overhead` has BytesToRecord.
   void RecordContribution(const Contributor& by, Step step,
-                          Reservation overhead,
-                          const SnapshotRevisions* snapshots = nullptr);
+                          Reservation overhead);
   // Returns null outside of bounded namespaces.
   const LastContributions* contributions() const {
     return extras_ ? extras_->contributions.get() : nullptr;

@@ -353,57 +353,6 @@ TEST_F(SnapshotsTest, ARuleThatIsSetWhileItIsTakenIsNotInIt) {
   EXPECT_THAT(counts, ElementsAre(Pair("idle", 1), Pair("updating", 2)));
 }
 
-// Its copy waits when all keys are taken, and the snapshot needs no more.
-TEST_F(SnapshotsTest, ARuleThatIsSetAfterTheWalkIsNotInIt) {
-  CreateNamespace("n");
-  SetRule("n", "adam");
-  Init("n", "idle");
-  Init("n", "updating", kMany);
-  BeginPush(PushOf("n", "updating", kMany));
-  AwaitVersion("n", "updating", 2);
-  backend_.Hold();
-  BeginPush(PushOf("n", "updating", kMany));
-  backend_.WaitUntilHeld();
-  KeptSnapshot snapshot;
-  snapshot.on_add = [&] {
-    if (snapshot.keys.size() > 1) return;
-    SetRule("n", "sgd");
-    backend_.Release();
-  };
-
-  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
-
-  ASSERT_THAT(snapshot.keys, SizeIs(2));
-  EXPECT_EQ(snapshot.keys[1].key, "updating");
-  EXPECT_EQ(snapshot.keys[1].states.size(), 2u);
-  EXPECT_EQ(snapshot.keys[1].update_count, 2u);
-}
-
-// So many that a change would not ask each of them.
-TEST_F(SnapshotsTest, ThoseThatHaveTakenAllKeysHaveNothingKept) {
-  CreateNamespace("n");
-  SetRule("n", "adam");
-  Init("n", "k", kMany);
-  BeginPush(PushOf("n", "k", kMany));
-  AwaitVersion("n", "k", 2);
-  const uint64_t before = store_.used_bytes();
-  std::function<void(int)> take = [&](int num_open) {
-    if (num_open == 6) {
-      EXPECT_OK(PushTo(store_, PushOf("n", "k", kMany)).Wait().status());
-      return;
-    }
-    KeptSnapshot snapshot;
-    snapshot.on_add = [&] {
-      snapshot.keys.clear();
-      take(num_open + 1);
-    };
-    EXPECT_OK(store_.TakeSnapshot({"n"}, snapshot));
-    EXPECT_EQ(store_.used_bytes(), before) << num_open;
-  };
-
-  take(0);
-}
-
 TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
   SetRule("s", "adam");
