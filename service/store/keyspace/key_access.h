@@ -31,12 +31,12 @@ class KeyAccess : public RefCounted {
   virtual void BeforeRuleChange(const StoredKey& key) {}
 
   // Begin finds what Run copies; End writes what is kept in the key itself.
-  // `status` is that of the whole pass, `rule` the one that the key had at
+  // `status` says what became of it, `rule` the one that the key had at
   // Begin. Both are called with the namespace's mutex held, the others without.
   // REQUIRES for Run: the key's states are filled, if the access uses them.
   virtual void Begin(const StoredKey& key) = 0;
   // Adds copies to host memory, which are made together with those of others,
-  // before Run.
+  // before Run. Only accesses that add some fail with them.
   virtual void AddDownloads(std::vector<MemoryCopy>& downloads) {}
   virtual void Run(Backend& device) {}
   virtual void End(StoredKey& key, const absl::Status& status,

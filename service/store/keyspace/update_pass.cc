@@ -211,6 +211,11 @@ void UpdatePass::Adopt(Item& item) {
 }
 
 void UpdatePass::Run() {
+  RunUpdates();
+  if (num_accesses_ > 0) RunAccesses();
+}
+
+void UpdatePass::RunUpdates() {
   if (!uploads_.copies.empty()) {
     status_ = tensorkv::Start(device_, std::exchange(uploads_, {}));
   }
@@ -224,7 +229,6 @@ void UpdatePass::Run() {
   }
   RunBatch();
   if (has_rows_) RunRows();
-  if (num_accesses_ > 0) RunAccesses();
 }
 
 void UpdatePass::Start(absl::AnyInvocable<void() &&> done) {
@@ -401,19 +405,24 @@ absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
 }
 
 void UpdatePass::RunAccesses() {
+  Download();
+  for (const Item& item : items_) {
+    if (IsIndependent(item)) item.access->Run(device_);
+  }
+}
+
+void UpdatePass::Download() {
   std::vector<MemoryCopy> downloads;
+  std::vector<KeyAccess*> downloading;
   for (const Item& item : items_) {
-    if (item.access) item.access->AddDownloads(downloads);
+    if (!IsIndependent(item)) continue;
+    const size_t num_before = downloads.size();
+    item.access->AddDownloads(downloads);
+    if (downloads.size() > num_before) downloading.push_back(item.access.get());
   }
-  absl::Status status;
-  if (!downloads.empty()) {
-    status = device_.Run({.downloads = std::move(downloads)});
-  }
-  for (const Item& item : items_) {
-    if (!item.access) continue;
-    item.access->Fail(status);
-    item.access->Run(device_);
-  }
+  if (downloads.empty()) return;
+  const absl::Status status = device_.Run({.downloads = std::move(downloads)});
+  for (KeyAccess* const access : downloading) access->Fail(status);
 }
 
 void UpdatePass::MakeBatch() {

@@ -119,11 +119,12 @@ class UpdatePass {
   void Start(absl::AnyInvocable<void() &&> done);
 
   // Returns how the item's update has ended: with the device's error, if that
-  // failed, or with its own. Then the value has not changed. REQUIRES: Run has
-  // returned, or Start has called `done`.
+  // failed, or with its own. Then the value has not changed. Accesses that use
+  // no states do not depend on the pass's updates, which are of other keys.
+  // REQUIRES: Run has returned, or Start has called `done`.
   const absl::Status& StatusOf(const Item& item) const {
     if (!item.status.ok()) return item.status;
-    return status_.ok() && item.access ? item.access->status() : status_;
+    return IsIndependent(item) ? item.access->status() : status_;
   }
 
   // Ends the update, or the access. If `status`, the item's, is OK, an update's
@@ -167,6 +168,12 @@ class UpdatePass {
     std::vector<MutableTensorView> zeros;
   };
 
+  // Returns whether the item is an access for which all is there, whatever
+  // became of the updates, if they have failed.
+  bool IsIndependent(const Item& item) const {
+    return item.access && (status_.ok() || !item.access->uses_states());
+  }
+  void RunUpdates();
   // Does all that can fail for want of memory.
   absl::Status Prepare();
   absl::Status AllocateTargets();
@@ -181,6 +188,8 @@ class UpdatePass {
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch();
   void RunAccesses();
+  // Makes the downloads of all accesses that run as one; they fail together.
+  void Download();
   // Returns the update as backends take it, but for slots and states.
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {

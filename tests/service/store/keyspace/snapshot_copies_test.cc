@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
@@ -17,6 +18,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::KeptSnapshot;
+using ::tensorkv::testing::StatusIs;
 using ::testing::SizeIs;
 
 using SnapshotCopiesTest = testing::SnapshotsTest;
@@ -97,6 +99,31 @@ TEST_F(SnapshotCopiesTest, ContributionsThatWaitInBoundedModeAreNotInIt) {
   ASSERT_THAT(snapshot.keys[0].contributions, SizeIs(1));
   EXPECT_EQ(snapshot.keys[0].contributions[0].step, 1u);
   EXPECT_EQ(snapshot.keys[0].version, 2u);
+}
+
+// The copy of the one runs together with the update of the other.
+TEST_F(SnapshotCopiesTest, CopyDoesNotFailWithAnUpdateOfAnotherKey) {
+  CreateNamespace("n");
+  SetRule("n", "adam", "k");
+  Init("n", "k");
+  Init("n", "other");
+  ASSERT_OK(PushTo(store_, "k").Wait().status());
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    PushRequest both = PushOf("n", "k");
+    both.entries.push_back({"other", false, OnesOf(4)});
+    backend_.FailApply(absl::InternalError("it fails"));
+    EXPECT_THAT(PushTo(store_, std::move(both)).Wait(),
+                StatusIs(absl::StatusCode::kInternal));
+    backend_.FailApply(absl::OkStatus());
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(2));
+  for (const KeySnapshot& key : snapshot.keys) {
+    EXPECT_EQ(key.states.size(), key.key == "k" ? 2u : 0u) << key.key;
+  }
 }
 
 }  // namespace
