@@ -121,10 +121,11 @@ KeySnapshot KeptKey::At(uint64_t revision) const {
 
 // Nobody else has it once all snapshots that wanted it have ended.
 void KeyCopy::AddDownloads(std::vector<MemoryCopy>& downloads) {
-  if (kept_->IsUnique()) return;
-  const size_t num_downloads = downloads.size();
-  status_ = kept_->AddCopies(account_, downloads);
-  if (!status_.ok()) downloads.resize(num_downloads);
+  if (!kept_->IsUnique()) {
+    const size_t num_downloads = downloads.size();
+    status_ = kept_->AddCopies(account_, downloads);
+    if (!status_.ok()) downloads.resize(num_downloads);
+  }
   copied_ = kept_->ReleaseStates();
 }
 
