@@ -45,6 +45,13 @@ std::vector<ContributionSnapshot> LastContributions::ToSnapshot() const {
   return last;
 }
 
+uint64_t StoredKey::num_updates_ahead() const {
+  uint64_t num_ahead = runs_update ? 1 : 0;
+  if (!extras_) return num_ahead;
+  for (const PendingUpdate& each : extras_->pending) num_ahead += !each.access;
+  return num_ahead;
+}
+
 PendingUpdate StoredKey::TakePending() {
   PendingUpdate update = std::move(extras_->pending.front());
   extras_->pending.pop_front();

@@ -91,21 +91,19 @@ class StoredKey final : public RefCounted {
   }
 
   bool has_pending() const { return extras_ && !extras_->pending.empty(); }
-  // Returns how many updates and accesses end before one that is added now.
-  uint64_t num_updates_ahead() const {
-    return (is_updating && !is_next_claimed ? 1 : 0) +
-           (extras_ ? extras_->pending.size() : 0);
-  }
+  // Returns how many updates end before one that is added now. Accesses make no
+  // versions, and each server has others in the queues of a mirrored namespace.
+  uint64_t num_updates_ahead() const;
   // Returns how many updates have made the present value.
   uint64_t num_applied() const { return update_count - counts_running_update; }
   // Count an update that begins, and end that: one that failed counts no more.
   uint64_t CountUpdate() {
-    counts_running_update = true;
+    runs_update = counts_running_update = true;
     return ++update_count;
   }
   void EndCount(bool is_applied) {
     if (counts_running_update && !is_applied) --update_count;
-    counts_running_update = false;
+    runs_update = counts_running_update = false;
   }
   void ResetUpdateCount() {
     counts_running_update = false;
@@ -190,12 +188,14 @@ class StoredKey final : public RefCounted {
 
   // Position + 1 of the key's last entry seen by the check of a call, 0 outside
   // of a check.
-  uint32_t position_in_call : 27 = 0;
+  uint32_t position_in_call : 26 = 0;
 
   bool is_updating : 1 = false;
   // The key is_updating for the first of pending(), which is there still.
   bool is_next_claimed : 1 = false;
   bool value_is_changing : 1 = false;
+  // What the key is_updating for is an update.
+  bool runs_update : 1 = false;
   // update_count has the update that runs.
   bool counts_running_update : 1 = false;
   bool is_removed : 1 = false;
