@@ -79,13 +79,24 @@ absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
   return absl::OkStatus();
 }
 
+// Returns whether an open snapshot may take the key's value before a change
+// that begins now.
+bool MayBeKept(const NamespaceState& state, const StoredKey& key) {
+  const OpenSnapshots& snapshots = *state.snapshots;
+  const uint64_t newest = snapshots.newest();
+  return key.revision <= newest &&
+         snapshots.MayLack(key.name(), key.revision, newest + 1);
+}
+
 // Rows are updated in place, unless somebody reads the value. Whether that is
-// so shows now if the update runs now.
-bool BringsReservation(const PushMode& mode, const StoredKey& key,
+// so shows now if the update runs now: then open snapshots take the value.
+bool BringsReservation(const NamespaceState& state, const StoredKey& key,
                        const PushRequest& request, const PushEntry& entry) {
+  const PushMode& mode = *state.mode;
   if (!mode.NeedsReservation(key, request)) return false;
-  return !entry.rows ||
-         (mode.applies_at_once() && !key.is_updating && !key.is_writable());
+  if (!entry.rows) return true;
+  return mode.applies_at_once() && !key.is_updating &&
+         (!key.is_writable() || MayBeKept(state, key));
 }
 
 absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
@@ -125,12 +136,12 @@ absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
   return absl::OkStatus();
 }
 
-void AddReservation(const PushMode& mode, const PushRequest& request,
+void AddReservation(const NamespaceState& state, const PushRequest& request,
                     uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
   const StoredKey& key = *first.key;
   first.brings_reservation =
-      BringsReservation(mode, key, request, request.entries[position]);
+      BringsReservation(state, key, request, request.entries[position]);
   if (first.brings_reservation) entries.new_value_bytes += key.value_bytes();
 }
 
@@ -217,8 +228,9 @@ void AddSumBytes(const NamespaceState& state, const PushRequest& request,
 }
 
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
-absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
+absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
                         EntriesByKey& entries) {
+  const PushMode& mode = *state.mode;
   const bool sums = mode.sums();
   const bool forgets = mode.forgets_contributions();
   uint64_t repeated_bytes = 0;
@@ -246,7 +258,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     }
     entries.keys[i].is_first = true;
     if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
-    if (!entries.keys[i].is_repeat) AddReservation(mode, request, i, entries);
+    if (!entries.keys[i].is_repeat) AddReservation(state, request, i, entries);
   }
   if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);
@@ -290,7 +302,7 @@ absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
                                         const PushRequest& request) {
   EntriesByKey entries;
   RETURN_IF_ERROR(FindKeys(state, request, entries));
-  const absl::Status status = AddEntries(*state.mode, request, entries);
+  const absl::Status status = AddEntries(state, request, entries);
   for (const auto& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);
   if (state.config.mirrored) AddDecodedBytes(state, request, entries);

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "contract/row_ids.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
@@ -124,6 +126,33 @@ TEST_F(SnapshotCopiesTest, CopyDoesNotFailWithAnUpdateOfAnotherKey) {
   for (const KeySnapshot& key : snapshot.keys) {
     EXPECT_EQ(key.states.size(), key.key == "k" ? 2u : 0u) << key.key;
   }
+}
+
+TEST_F(SnapshotCopiesTest, RowsThatFindNoRoomForAllTheirKeysReachNone) {
+  constexpr int64_t kElements = 1 << 16;
+  NamespaceConfig config;
+  // Two values, and a new one of one of them.
+  config.budget_bytes = 3 * kElements * sizeof(float) + (1 << 16);
+  CreateNamespace("n", config);
+  SetRule("n", "sgd");
+  PushRequest rows = {.name_space = "n"};
+  for (const std::string key : {"a", "b"}) {
+    Init("n", key, kElements);
+    rows.entries.push_back(
+        {.key = key,
+         .tensor = OnesOf(1),
+         .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+  }
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    EXPECT_THAT(PushTo(store_, rows).Wait(),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  for (const KeySnapshot& key : Taken("n").keys) EXPECT_EQ(key.version, 1u);
+  EXPECT_OK(PushTo(store_, rows).Wait().status());
 }
 
 }  // namespace
