@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -127,7 +128,7 @@ class SnapshotRun {
       Walk();
       RETURN_IF_ERROR(HandOver());
     }
-    while (AwaitKey()) RETURN_IF_ERROR(HandOver());
+    while (AwaitKeys()) RETURN_IF_ERROR(HandOver());
     return sink_.End();
   }
 
@@ -137,24 +138,38 @@ class SnapshotRun {
   // Takes the next keys: those that have changed, and then, if there are no
   // more of these, some of the table.
   void Walk();
-  void WalkTable(Transaction& transaction);
+  void WalkTable(Transaction& transaction, std::vector<KeptKeyPtr>& taken);
   // Closes the snapshot, or does a part of that. REQUIRES: the mutex is held.
   void Close(std::vector<KeptKeyPtr>& dropped) {
     is_open_ = !state_.snapshots->Close(&snapshot_, kKeysPerLock, dropped);
   }
+  // Adds a key to those that are ready or wait. REQUIRES: the mutex is held.
+  void AddTaken(KeptKeyPtr key) {
+    if (key->is_ready()) {
+      ready_.push_back(std::move(key));
+    } else {
+      waiting_.push_back(std::move(key));
+    }
+  }
+  // Looks which of the next keys that wait are ready now. REQUIRES: the mutex
+  // is held.
+  void FindReady();
   // Passes the keys that are ready to the sink, and lets them go.
   absl::Status HandOver();
   absl::Status BringToHost(Tensor& value) const;
-  // Blocks until a key is ready that was taken; returns false if there is none.
-  bool AwaitKey();
+  // Blocks until some of the keys that wait are ready; returns false if none
+  // waits.
+  bool AwaitKeys();
 
   NamespaceState& state_;
   SnapshotSink& sink_;
   const bool is_move_;
   OpenSnapshot snapshot_;
   bool is_open_ = false;
-  // Those that are yet to be passed on. The mutex guards the keys themselves.
-  std::vector<KeptKeyPtr> taken_;
+  // Those that were taken and are yet to be passed on, after their copies have
+  // ended. The mutex guards the keys that wait.
+  std::vector<KeptKeyPtr> ready_;
+  std::deque<KeptKeyPtr> waiting_;
 };
 
 absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
@@ -208,20 +223,23 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
 // changed from then on, so these come first. Once all are taken, no change
 // needs to know of the snapshot: what waits in the queues of keys stays there.
 void SnapshotRun::Walk() {
+  std::vector<KeptKeyPtr> taken;
   std::vector<KeptKeyPtr> dropped;  // they go without the mutex
   Transaction transaction(state_, Transaction::Thread::kOwn);
   {
     const Pause pause(state_, sink_);
-    if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken_,
+    if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken,
                                dropped)) {
-      WalkTable(transaction);
+      WalkTable(transaction, taken);
       if (snapshot_.is_walked) Close(dropped);
     }
+    for (KeptKeyPtr& key : taken) AddTaken(std::move(key));
   }
   transaction.Unlock();
 }
 
-void SnapshotRun::WalkTable(Transaction& transaction) {
+void SnapshotRun::WalkTable(Transaction& transaction,
+                            std::vector<KeptKeyPtr>& taken) {
   const std::vector<StoredKey*> keys =
       state_.keys.List("", snapshot_.walked, kKeysPerSnapshotLock);
   uint64_t bytes = 0;
@@ -232,7 +250,7 @@ void SnapshotRun::WalkTable(Transaction& transaction) {
     KeptKeyPtr kept = TakeForSnapshot(transaction, key, snapshot_);
     if (!kept) continue;
     bytes += kept->bytes_to_copy();
-    taken_.push_back(std::move(kept));
+    taken.push_back(std::move(kept));
   }
   if (num_walked > 0)
     snapshot_.walked = std::string(keys[num_walked - 1]->name());
@@ -240,17 +258,21 @@ void SnapshotRun::WalkTable(Transaction& transaction) {
       num_walked == keys.size() && keys.size() < kKeysPerSnapshotLock;
 }
 
-absl::Status SnapshotRun::HandOver() {
-  std::vector<KeptKeyPtr> ready;
-  {
-    MutexLock lock(&state_.mutex);
-    const auto first =
-        std::partition(taken_.begin(), taken_.end(),
-                       [](const KeptKeyPtr& key) { return !key->is_ready(); });
-    ready.assign(std::move_iterator(first), std::move_iterator(taken_.end()));
-    taken_.erase(first, taken_.end());
+void SnapshotRun::FindReady() {
+  const size_t num_keys = std::min(waiting_.size(), kKeysPerSnapshotLock);
+  for (size_t i = 0; i < num_keys; ++i) {
+    KeptKeyPtr key = std::move(waiting_.front());
+    waiting_.pop_front();
+    AddTaken(std::move(key));
   }
-  for (KeptKeyPtr& key : ready) {
+}
+
+absl::Status SnapshotRun::HandOver() {
+  if (!waiting_.empty()) {
+    MutexLock lock(&state_.mutex);
+    FindReady();
+  }
+  for (KeptKeyPtr& key : std::exchange(ready_, {})) {
     RETURN_IF_ERROR(key->status());
     KeySnapshot snapshot = key->At(snapshot_.revision);
     key = nullptr;
@@ -260,14 +282,19 @@ absl::Status SnapshotRun::HandOver() {
   return absl::OkStatus();
 }
 
-bool SnapshotRun::AwaitKey() {
-  MutexLock lock(&state_.mutex);
-  while (std::none_of(taken_.begin(), taken_.end(),
-                      [](const KeptKeyPtr& key) { return key->is_ready(); })) {
-    if (taken_.empty()) return false;
-    state_.snapshots->changed().wait(state_.mutex);
+// Waits only once it has looked at all. Those that it has looked at last are
+// not ready then, and each of them tells when it is.
+bool SnapshotRun::AwaitKeys() {
+  size_t num_looked = 0;
+  while (ready_.empty() && !waiting_.empty()) {
+    MutexLock lock(&state_.mutex);
+    FindReady();
+    num_looked += kKeysPerSnapshotLock;
+    if (ready_.empty() && num_looked >= waiting_.size()) {
+      state_.snapshots->changed().wait(state_.mutex);
+    }
   }
-  return true;
+  return !ready_.empty();
 }
 
 absl::Status SnapshotRun::BringToHost(Tensor& value) const {
