@@ -74,22 +74,41 @@ uint64_t KeptKey::bytes_to_copy() const {
   return bytes;
 }
 
-absl::Status KeptKey::AddCopies(const RefPtr<BudgetAccount>& account,
-                                std::vector<MemoryCopy>& copies) {
+absl::Status KeptKey::ForEachState(Visit visit) const {
   if (!rule_state_) return absl::OkStatus();
   const DType dtype = snapshot_.value.dtype();
   const Shape shape = snapshot_.value.shape();
   const auto& states = rule_state_->states;
   for (size_t i = 0; i < states.size() && !rule_state_->states_are_new; ++i) {
     const StateSpec& spec = rule_->states()[i];
-    RETURN_IF_ERROR(AddCopy(account, spec.name, StateSpec::DTypeFor(dtype),
-                            spec.ShapeFor(shape), *states[i], copies));
+    RETURN_IF_ERROR(visit(spec.name, StateSpec::DTypeFor(dtype),
+                          spec.ShapeFor(shape), states[i]));
   }
   if (!rule_state_->master || rule_state_->master_is_new) {
     return absl::OkStatus();
   }
-  return AddCopy(account, kSavedMaster, DType::kF32, shape,
-                 *rule_state_->master, copies);
+  return visit(kSavedMaster, DType::kF32, shape, rule_state_->master);
+}
+
+absl::Status KeptKey::AddCopies(const RefPtr<BudgetAccount>& account,
+                                std::vector<MemoryCopy>& copies) {
+  return ForEachState([&](absl::string_view name, DType dtype,
+                          const Shape& shape, const RefPtr<Buffer>& state) {
+    return AddCopy(account, name, dtype, shape, *state, copies);
+  });
+}
+
+void KeptKey::TakeRemoved(const StoredKey& key) {
+  TakeValue(key);
+  has_states_on_device_ = true;
+  ForEachState([this](absl::string_view name, DType dtype, const Shape& shape,
+                      const RefPtr<Buffer>& state) {
+    snapshot_.states.push_back(
+        {.name = std::string(name),
+         .tensor = Tensor::Unchecked(dtype, shape, state)});
+    return absl::OkStatus();
+  }).IgnoreError();  // nothing fails
+  SetReady(absl::OkStatus());
 }
 
 absl::Status KeptKey::AddCopy(const RefPtr<BudgetAccount>& account,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,6 +48,12 @@ class KeptKey final : public RefCounted {
   // the snapshots have are in it, and none runs.
   void TakeValue(const StoredKey& key);
 
+  // Keeps the value, and the states by reference too: then it is ready.
+  // REQUIRES: nobody writes the states any more, and what TakeValue does.
+  void TakeRemoved(const StoredKey& key);
+  // Returns whether the states of At are those of the key, on the device.
+  bool has_states_on_device() const { return has_states_on_device_; }
+
   // Allocates memory for the states, and adds their copies. REQUIRES: TakeValue
   // was called. Errors: ResourceExhausted.
   absl::Status AddCopies(const RefPtr<BudgetAccount>& account,
@@ -75,6 +82,11 @@ class KeptKey final : public RefCounted {
  private:
   // Keeps which rounds are in the value, and the first one that is not.
   void TakeRounds(const Rounds& rounds);
+  // Calls `visit` with each state that is not new, until that fails.
+  using Visit = absl::FunctionRef<absl::Status(absl::string_view name,
+                                               DType dtype, const Shape& shape,
+                                               const RefPtr<Buffer>& state)>;
+  absl::Status ForEachState(Visit visit) const;
   // Adds a copy of one state.
   absl::Status AddCopy(const RefPtr<BudgetAccount>& account,
                        absl::string_view name, DType dtype, const Shape& shape,
@@ -85,6 +97,7 @@ class KeptKey final : public RefCounted {
   KeySnapshot snapshot_;
   Step first_unapplied_ = UINT64_MAX;
   bool has_rule_ = false;
+  bool has_states_on_device_ = false;
   SharedRule rule_;
   RefPtr<RuleState> rule_state_;
   bool is_ready_ = false;

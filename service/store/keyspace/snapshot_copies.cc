@@ -38,6 +38,16 @@ std::list<PendingUpdate>::iterator PlaceAfter(StoredKey& key,
                       });
 }
 
+// Has a change begin on the key. Returns what is to be taken of it before, if
+// an open snapshot lacks it, or null.
+KeptKeyPtr KeepUntil(NamespaceState& state, StoredKey& key, uint64_t revision) {
+  const uint64_t since = std::exchange(key.revision, revision);
+  if (!state.snapshots->MayLack(key.name(), since, revision)) return nullptr;
+  auto kept = MakeRefCounted<KeptKey>(key);
+  state.snapshots->Keep(kept, since, revision);
+  return kept;
+}
+
 // Returns the copy for the snapshots between two changes that wait in the key's
 // queue, if one of them lacks the key.
 std::optional<PendingUpdate> CopyAhead(NamespaceState& state,
@@ -78,13 +88,8 @@ void KeepAhead(NamespaceState& state, StoredKey& key, uint64_t revision) {
 
 std::optional<PendingUpdate> KeepBefore(NamespaceState& state, StoredKey& key,
                                         uint64_t revision) {
-  const uint64_t since = std::exchange(key.revision, revision);
-  if (!state.snapshots->MayLack(key.name(), since, revision)) {
-    return std::nullopt;
-  }
-  const auto kept = MakeRefCounted<KeptKey>(key);
-  state.snapshots->Keep(kept, since, revision);
-  return TakeNow(state, key, kept, revision);
+  const KeptKeyPtr kept = KeepUntil(state, key, revision);
+  return kept ? TakeNow(state, key, kept, revision) : std::nullopt;
 }
 
 void KeepBeforeContribution(Transaction& transaction, StoredKey& key) {
@@ -100,15 +105,20 @@ void KeepBeforeContribution(Transaction& transaction, StoredKey& key) {
 
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
-  if (state.snapshots->newest() == 0) return;
+  if (key.revision > state.snapshots->newest()) return;
   const uint64_t revision = transaction.revision();
-  if (TryBegin(transaction, key, revision)) return;
-  KeepAhead(state, key, revision);
+  if (key.is_updating) return KeepAhead(state, key, revision);
+  const KeptKeyPtr kept = KeepUntil(state, key, revision);
+  if (kept) kept->TakeRemoved(key);
 }
 
 void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key) {
+  NamespaceState& state = transaction.state();
   // No later snapshot has one that was removed.
-  if (!key.is_removed) KeepBeforeRemoval(transaction, key);
+  if (!key.is_removed && key.revision <= state.snapshots->newest() &&
+      !TryBegin(transaction, key, transaction.revision())) {
+    KeepAhead(state, key, transaction.revision());
+  }
   if (!key.has_pending()) return;
   // Copies may wait for snapshots that are closed, as these have taken all.
   for (const PendingUpdate& each : key.pending()) {

@@ -48,7 +48,8 @@ void KeepBeforeContribution(Transaction& transaction, StoredKey& key);
 // Keep what open snapshots lack of the key, of now and of after each update
 // ahead, as it is about to leave its table, or to get another rule or other
 // states. These changes do not wait in its queue; copies there keep the rule
-// and the states of before.
+// and the states of before. Of a key that leaves without updates ahead, the
+// states themselves are kept.
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key);
 void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key);
 

@@ -156,7 +156,10 @@ class SnapshotRun {
   void FindReady();
   // Passes the keys that are ready to the sink, and lets them go.
   absl::Status HandOver();
-  absl::Status BringToHost(Tensor& value) const;
+  // Bring tensors that the device has to the host, where `account` counts them.
+  absl::Status BringToHost(KeySnapshot& key, bool has_states_on_device) const;
+  absl::Status BringToHost(const RefPtr<BudgetAccount>& account,
+                           Tensor& tensor) const;
   // Blocks until some of the keys that wait are ready; returns false if none
   // waits.
   bool AwaitKeys();
@@ -275,8 +278,9 @@ absl::Status SnapshotRun::HandOver() {
   for (KeptKeyPtr& key : std::exchange(ready_, {})) {
     RETURN_IF_ERROR(key->status());
     KeySnapshot snapshot = key->At(snapshot_.revision);
+    const bool has_states_on_device = key->has_states_on_device();
     key = nullptr;
-    RETURN_IF_ERROR(BringToHost(snapshot.value));
+    RETURN_IF_ERROR(BringToHost(snapshot, has_states_on_device));
     RETURN_IF_ERROR(sink_.Add(std::move(snapshot)));
   }
   return absl::OkStatus();
@@ -297,15 +301,26 @@ bool SnapshotRun::AwaitKeys() {
   return !ready_.empty();
 }
 
-absl::Status SnapshotRun::BringToHost(Tensor& value) const {
+absl::Status SnapshotRun::BringToHost(KeySnapshot& key,
+                                      bool has_states_on_device) const {
   if (!state_.tensor_placement->copies()) return absl::OkStatus();
+  const MemoryAccounts& memory = state_.memory.host();
+  RETURN_IF_ERROR(BringToHost(memory.values, key.value));
+  if (!has_states_on_device) return absl::OkStatus();
+  for (StateSnapshot& state : key.states) {
+    RETURN_IF_ERROR(BringToHost(memory.state, state.tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotRun::BringToHost(const RefPtr<BudgetAccount>& account,
+                                      Tensor& tensor) const {
   ASSIGN_OR_RETURN(Tensor on_host,
-                   AllocateOnHost(state_.memory.host().values, value.dtype(),
-                                  value.shape()));
+                   AllocateOnHost(account, tensor.dtype(), tensor.shape()));
   RETURN_IF_ERROR(state_.device().Run(
-      {.downloads = {{value.data(), on_host.mutable_data(),
-                      static_cast<size_t>(value.size_bytes())}}}));
-  value = std::move(on_host);
+      {.downloads = {{tensor.data(), on_host.mutable_data(),
+                      static_cast<size_t>(tensor.size_bytes())}}}));
+  tensor = std::move(on_host);
   return absl::OkStatus();
 }
 

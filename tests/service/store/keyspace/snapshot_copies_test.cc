@@ -12,6 +12,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
@@ -132,7 +133,7 @@ TEST_F(SnapshotCopiesTest, RowsThatFindNoRoomForAllTheirKeysReachNone) {
   constexpr int64_t kElements = 1 << 16;
   NamespaceConfig config;
   // Two values, and a new one of one of them.
-  config.budget_bytes = 3 * kElements * sizeof(float) + (1 << 16);
+  config.budget_bytes = 7 * kElements * sizeof(float) / 2;
   CreateNamespace("n", config);
   SetRule("n", "sgd");
   PushRequest rows = {.name_space = "n"};
@@ -153,6 +154,29 @@ TEST_F(SnapshotCopiesTest, RowsThatFindNoRoomForAllTheirKeysReachNone) {
 
   for (const KeySnapshot& key : Taken("n").keys) EXPECT_EQ(key.version, 1u);
   EXPECT_OK(PushTo(store_, rows).Wait().status());
+}
+
+// Nobody writes the states again.
+TEST_F(SnapshotCopiesTest, KeyThatIsRemovedNeedsNoRoomForItsStates) {
+  constexpr int64_t kElements = 1 << 16;
+  NamespaceConfig config;
+  // Two values, the states of one of them, and one tensor more.
+  config.budget_bytes = 11 * kElements * sizeof(float) / 2;
+  CreateNamespace("n", config);
+  SetRule("n", "adam", "k");
+  Init("n", "k", kElements);
+  ASSERT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
+  Init("n", "other", kElements);
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    return store_.Delete(testing::DeleteOf({"k"}, "n")).status();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(2));
+  EXPECT_EQ(snapshot.keys[0].key, "k");
+  EXPECT_EQ(snapshot.keys[0].version, 2u);
+  EXPECT_THAT(snapshot.keys[0].states, SizeIs(2));
 }
 
 }  // namespace
