@@ -149,6 +149,10 @@ class Server {
   // Its last checkpoint, and of which generations the namespaces were.
   std::optional<std::vector<SavedSpace>> saved;
   std::map<std::string, uint64_t> saved_generations;
+  // Number the snapshots in the order in which they begin: the last one, and
+  // the one that is saved.
+  uint64_t last_snapshot = 0;
+  uint64_t saved_snapshot = 0;
 
  private:
   struct Moving {

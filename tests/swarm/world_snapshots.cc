@@ -12,6 +12,9 @@ namespace {
 
 constexpr uint32_t kNumPartitions = 4;
 
+// Bounds how many snapshots are taken at once.
+constexpr int kMostSnapshots = 4;
+
 }  // namespace
 
 // Takes a snapshot at the pace of a disk that the plan steps.
@@ -46,7 +49,7 @@ class World::Reader final : public SnapshotSink {
 void World::Snapshot(const Action& action) {
   {
     MutexLock lock(&mutex_);
-    if (num_snapshots_ > 0) return;
+    if (num_snapshots_ == kMostSnapshots) return;
     ++num_snapshots_;
   }
   Run([this, server = servers_[action.server].get(),
@@ -62,8 +65,10 @@ absl::Status World::Checkpoint(Server& server, bool is_slow) {
   std::vector<Versions> floors;
   std::map<std::string, uint64_t> generations;
   uint64_t num_changes = 0;
+  uint64_t number = 0;
   {
     MutexLock lock(&mutex_);
+    number = ++server.last_snapshot;
     for (Space& space : spaces_) {
       floors.push_back(space.FloorsOf(ServerOf(servers_, server.name())));
       generations[space.plan.name] = space.generation;
@@ -88,6 +93,8 @@ absl::Status World::Checkpoint(Server& server, bool is_slow) {
       }
     }
   }
+  if (number < server.saved_snapshot) return absl::OkStatus();
+  server.saved_snapshot = number;
   server.saved = std::move(saved);
   server.saved_generations = std::move(generations);
   return absl::OkStatus();

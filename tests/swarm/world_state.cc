@@ -363,8 +363,8 @@ void WorldState::CheckBudgets(bool is_empty) {
   for (const auto& server : servers_) CheckBudgets(*server, is_empty);
 }
 
-// Small values take no more than their bytes; a snapshot keeps those of its
-// moment, and each open round has room for the next.
+// Small values take no more than their bytes; each snapshot, or move, keeps
+// those of its moment, and each open round has room for the next.
 void WorldState::CheckBudgets(Server& server, bool is_empty) {
   for (const SpacePlan& each : plan_.spaces) {
     const absl::StatusOr<DescribeNamespaceReply> reply =
@@ -374,9 +374,12 @@ void WorldState::CheckBudgets(Server& server, bool is_empty) {
     const v1::MemoryUse& memory = status.memory();
     const uint64_t most_rounds =
         kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
-    const uint64_t most =
-        is_empty ? 0 : kValueBytes * (2 * kNumKeys + status.rounds_open());
     MutexLock lock(&mutex_);
+    const uint64_t num_moments = 2 + num_snapshots_ + num_moving_;
+    const uint64_t most =
+        is_empty
+            ? 0
+            : kValueBytes * (num_moments * kNumKeys + status.rounds_open());
     const std::optional<uint64_t> open =
         MostOpenRounds(spaces_[&each - plan_.spaces.data()]);
     if (open && status.rounds_open() > *open) {

@@ -4,7 +4,6 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_KEPT_KEY_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
