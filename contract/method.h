@@ -66,8 +66,8 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
 
 // Methods about the options, rules and workers of one namespace, with a request
 // that has a name_space, and which a Namespace answers by a method of that
-// name. Stores, their decorators, handlers and connections treat them all
-// alike, by this list.
+// name. Stores, their dispatch, handlers and connections treat them all alike,
+// by this list.
 #define TENSORKV_NAMESPACE_METHODS(X) \
   X(UpdateNamespace)                  \
   X(SetRule)                          \

@@ -140,7 +140,7 @@ Handlers::Handlers(HandlerDependencies dependencies,
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
-  AddServerHandlers(dependencies);
+  AddServerHandlers(dependencies.server);
   if (dependencies.ask_peer) {
     for (const Method method : kAllMethods) {
       if (ServiceOf(method) != Service::kPeer) continue;
@@ -232,20 +232,19 @@ void Handlers::AddMembershipHandlers() {
   AddPlain<BarrierRequest>(kMaxBytesInline);
 }
 
-void Handlers::AddServerHandlers(const HandlerDependencies& dependencies) {
+void Handlers::AddServerHandlers(ServerAdmin* server) {
   const auto add = [&]<typename Request>(Request, auto encode) {
     // Whatever else goes on, a server says what it is.
     constexpr bool kIsInline = std::is_same_v<Request, DescribeServerRequest>;
-    AddAnswer(
-        kMethodOf<Request>, kIsInline ? kMaxBytesInline : -1,
-        [this, encode, ask = dependencies.ask_server](
-            grpc::ByteBuffer* bytes, const CallContext& context) -> Answer {
-          Request request;
-          RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-          ReplyTo<Request> reply;
-          RETURN_IF_ERROR(ask(AnyCall(request, reply), context));
-          return encode(reply, limits_);
-        });
+    AddAnswer(kMethodOf<Request>, kIsInline ? kMaxBytesInline : -1,
+              [this, encode, server](grpc::ByteBuffer* bytes,
+                                     const CallContext& context) -> Answer {
+                Request request;
+                RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+                ASSIGN_OR_RETURN(ReplyTo<Request> reply,
+                                 server->Make(request, context));
+                return encode(reply, limits_);
+              });
   };
 #define TENSORKV_ADD(name, ...) \
   add(name##Request(), Encode<name##Reply, name##Reply>);

@@ -10,13 +10,13 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "contract/any_call.h"
 #include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/incarnation.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/payload_decoder.h"
+#include "service/rpc/server_admin.h"
 #include "service/store/call_dispatch.h"
 #include "service/store/tensor_store.h"
 
@@ -29,10 +29,7 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 struct HandlerDependencies {
   const CallDispatch* calls = nullptr;
   const Incarnation* incarnation = nullptr;
-  // Makes a call of TENSORKV_CHECKPOINT_METHODS or TENSORKV_SERVER_METHODS; may
-  // block.
-  std::function<absl::Status(const AnyCall& call, const CallContext& context)>
-      ask_server;
+  ServerAdmin* server = nullptr;
   // Handles a call of TENSORKV_PEER_METHODS, as Handler::run does; may block
   // for TENSORKV_MOVE_METHODS. Null: these methods have no handler.
   std::function<void(Method method, grpc::ByteBuffer* bytes,
@@ -96,7 +93,7 @@ class Handlers {
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
   // Adds those of TENSORKV_CHECKPOINT_METHODS and TENSORKV_SERVER_METHODS.
-  void AddServerHandlers(const HandlerDependencies& dependencies);
+  void AddServerHandlers(ServerAdmin* server);
   // Sets the threads of the verbs that may take long.
   void ChooseThreads();
   // Adds the handler of a method of the store, which answers on the thread that

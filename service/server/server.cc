@@ -234,7 +234,7 @@ CallDispatch::Parts Server::StagedStoreParts() {
 HandlerDependencies Server::HandlerDependenciesOf() {
   return {.calls = &dispatch_,
           .incarnation = &incarnation_,
-          .ask_server = std::bind_front(&ServerCalls::Ask, &calls_),
+          .server = &calls_,
           .ask_peer = std::bind_front(&PeerService::Handle, &peer_calls_)};
 }
 

@@ -1,7 +1,6 @@
 #include "service/server/server_calls.h"
 
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,34 +12,29 @@
 namespace tensorkv {
 namespace {
 
-// The verb of that name.
-#define TENSORKV_CALL(name, ...)                                    \
-  auto Call(Checkpoints& checkpoints, const name##Request& request, \
-            const CallContext& context) {                           \
-    return checkpoints.name(request, context);                      \
-  }
-TENSORKV_CHECKPOINT_METHODS(TENSORKV_CALL)
-#undef TENSORKV_CALL
-#define TENSORKV_CALL(name, ...)                                       \
-  auto Call(const ServerCalls& server, const name##Request& request) { \
-    return server.name(request);                                       \
-  }
-TENSORKV_SERVER_METHODS(TENSORKV_CALL)
-#undef TENSORKV_CALL
+// Returns the outcome of a call as its reply, or the error.
+template <typename Reply>
+absl::StatusOr<Reply> ReplyOf(absl::StatusOr<Reply> outcome) {
+  return outcome;
+}
+template <typename Reply>
+absl::StatusOr<Reply> ReplyOf(absl::Status outcome) {
+  if (!outcome.ok()) return outcome;
+  return Reply();
+}
 
 // Returns the subject of a call, for the audit. Of checkpoints and their
 // namespaces, which the server may have chosen: "name of a,b".
 template <typename Request>
-std::string SubjectOf(const Request& request, const absl::Status& outcome,
-                      const ReplyTo<Request>& reply) {
+std::string SubjectOf(const Request& request,
+                      const absl::StatusOr<ReplyTo<Request>>& reply) {
   if constexpr (requires { request.namespaces(); }) {
-    const CheckpointStatus& checkpoint = reply.checkpoint();
-    const auto& namespaces = request.namespaces().empty() && outcome.ok()
-                                 ? checkpoint.namespaces()
+    const auto& namespaces = request.namespaces().empty() && reply.ok()
+                                 ? reply->checkpoint().namespaces()
                                  : request.namespaces();
     std::string subject =
-        absl::StrCat(outcome.ok() ? checkpoint.name() : request.name(), " of ",
-                     absl::StrJoin(namespaces, ","));
+        absl::StrCat(reply.ok() ? reply->checkpoint().name() : request.name(),
+                     " of ", absl::StrJoin(namespaces, ","));
     if constexpr (requires { request.as_namespace(); }) {
       if (!request.as_namespace().empty()) {
         absl::StrAppend(&subject, " as ", request.as_namespace());
@@ -58,40 +52,45 @@ std::string SubjectOf(const Request& request, const absl::Status& outcome,
   return "";
 }
 
+absl::Status HasNoDirectory() {
+  return absl::FailedPreconditionError(
+      "the server has no directory for checkpoints: --checkpoint_dir");
+}
+
 }  // namespace
 
 ServerCalls::ServerCalls(Parts parts)
     : parts_(std::move(parts)),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())) {}
 
-absl::Status ServerCalls::Ask(const AnyCall& call,
-                              const CallContext& context) const {
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    using Request = std::remove_cvref_t<decltype(request)>;
-    constexpr bool kIsAboutServer =
-        kIsOfCheckpoints<Request> || kIsOfServer<Request>;
-    static_assert(
-        !kIsAboutServer || CallTypes<Request>::kScope != Scope::kNamespace,
-        "nobody checks the right in a namespace here");
-    absl::Status outcome;
-    if constexpr (kIsOfCheckpoints<Request>) {
-      Checkpoints* const checkpoints = parts_.checkpoints();
-      if (checkpoints == nullptr) {
-        return absl::FailedPreconditionError(
-            "the server has no directory for checkpoints: --checkpoint_dir");
-      }
-      outcome = SetReply(Call(*checkpoints, request, context), reply);
-    } else if constexpr (kIsOfServer<Request>) {
-      outcome = SetReply(Call(*this, request), reply);
-    } else {
-      return absl::InternalError(absl::StrCat(
-          NameOf(call.method()), ": expected a call about the server"));
-    }
-    parts_.access->Audit(call.method(), SubjectOf(request, outcome, reply),
-                         context.caller, outcome);
-    return outcome;
-  });
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ServerCalls::Audited(
+    const Request& request, const CallContext& context,
+    absl::StatusOr<ReplyTo<Request>> reply) const {
+  static_assert(CallTypes<Request>::kScope != Scope::kNamespace,
+                "nobody checks the right in a namespace here");
+  parts_.access->Audit(kMethodOf<Request>, SubjectOf(request, reply),
+                       context.caller, reply.status());
+  return reply;
 }
+
+#define TENSORKV_VERB(name, ...)                                               \
+  absl::StatusOr<name##Reply> ServerCalls::Make(const name##Request& request,  \
+                                                const CallContext& context) {  \
+    Checkpoints* const checkpoints = parts_.checkpoints();                     \
+    if (checkpoints == nullptr) return HasNoDirectory();                       \
+    return Audited(request, context,                                           \
+                   ReplyOf<name##Reply>(checkpoints->name(request, context))); \
+  }
+TENSORKV_CHECKPOINT_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
+#define TENSORKV_VERB(name, ...)                                              \
+  absl::StatusOr<name##Reply> ServerCalls::Make(const name##Request& request, \
+                                                const CallContext& context) { \
+    return Audited(request, context, ReplyOf<name##Reply>(name(request)));    \
+  }
+TENSORKV_SERVER_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
 absl::StatusOr<ServerStatus> ServerCalls::DescribeServer(
     const DescribeServerRequest&) const {

@@ -7,11 +7,11 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "contract/any_call.h"
 #include "contract/requests.h"
 #include "service/checkpoint/checkpoints.h"
 #include "service/cluster/known_placement.h"
 #include "service/rpc/incarnation.h"
+#include "service/rpc/server_admin.h"
 #include "service/security/access_control.h"
 #include "service/server/cluster_part.h"
 #include "service/server/engine.h"
@@ -23,7 +23,7 @@ namespace tensorkv {
 // and audits them. Checks no right: these calls have no namespace, and
 // AccessControl::Identify has checked the right for the whole server.
 // Thread-safe.
-class ServerCalls {
+class ServerCalls final : public ServerAdmin {
  public:
   // Parts holds what outlives the calls.
   struct Parts {
@@ -40,9 +40,14 @@ class ServerCalls {
 
   explicit ServerCalls(Parts parts);
 
-  // Makes the call and sets its reply. Blocks as long as the method takes.
-  // Errors: those of the method · Internal for a method of neither list.
-  absl::Status Ask(const AnyCall& call, const CallContext& context) const;
+  // Errors: those of the method · FailedPrecondition: it is about checkpoints,
+  // and there is no directory for them.
+#define TENSORKV_VERB(name, ...)                                 \
+  absl::StatusOr<name##Reply> Make(const name##Request& request, \
+                                   const CallContext& context) override;
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_VERB)
+  TENSORKV_SERVER_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
 
 #define TENSORKV_VERB(name, ...) \
   OutcomeOfCall<name##Request> name(const name##Request& request) const;
@@ -50,6 +55,12 @@ class ServerCalls {
 #undef TENSORKV_VERB
 
  private:
+  // Audits a call that has ended, and returns its reply.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Audited(
+      const Request& request, const CallContext& context,
+      absl::StatusOr<ReplyTo<Request>> reply) const;
+
   const Parts parts_;
   const int64_t start_unix_seconds_;
 };

@@ -8,21 +8,6 @@
 #include "grpcpp/generic/generic_stub.h"
 
 namespace tensorkv::testing {
-namespace {
-
-// A server that says what it is, and nothing else.
-absl::Status AskServer(const AnyCall& call, const CallContext&) {
-  return call.Visit([](const auto&, auto& reply) -> absl::Status {
-    if constexpr (std::is_same_v<decltype(reply), ServerStatus&>) {
-      reply.set_version("test");
-      reply.set_incarnation(kTestIncarnation);
-      return absl::OkStatus();
-    }
-    return absl::FailedPreconditionError("no such part of the server");
-  });
-}
-
-}  // namespace
 
 void RecordingObserver::Started(Method method) {
   MutexLock lock(&mutex_);
@@ -71,14 +56,7 @@ LiveService::LiveService(Interceptors interceptors)
                 .observer = &observer}),
       handlers_({.calls = &calls_,
                  .incarnation = &incarnation_,
-                 .ask_server =
-                     [this](const AnyCall& call, const CallContext& context) {
-                       if (when_server_is_asked &&
-                           call.method() != Method::kDescribeServer) {
-                         when_server_is_asked();
-                       }
-                       return AskServer(call, context);
-                     },
+                 .server = &server_answers_,
                  .ask_peer =
                      [this](Method, grpc::ByteBuffer* bytes, const CallContext&,
                             Responder respond) {

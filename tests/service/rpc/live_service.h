@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -59,6 +60,38 @@ inline constexpr uint64_t kTestIncarnation = 0xa7;
 inline constexpr uint32_t kMaxTestStreams = 3;
 inline constexpr absl::Duration kTestStreamTimeout = absl::Seconds(10);
 
+// A server that says what it is, and nothing else.
+class FewServerAnswers final : public ServerAdmin {
+ public:
+  // Calls `*when_asked`, if it is not null, before it refuses.
+  explicit FewServerAnswers(const std::function<void()>* when_asked)
+      : when_asked_(*when_asked) {}
+
+#define TENSORKV_VERB(name, ...)                                             \
+  absl::StatusOr<name##Reply> Make(const name##Request&, const CallContext&) \
+      override {                                                             \
+    return Answer<name##Reply>();                                            \
+  }
+  TENSORKV_CHECKPOINT_METHODS(TENSORKV_VERB)
+  TENSORKV_SERVER_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
+
+ private:
+  template <typename Reply>
+  absl::StatusOr<Reply> Answer() {
+    if constexpr (std::is_same_v<Reply, ServerStatus>) {
+      Reply reply;
+      reply.set_version("test");
+      reply.set_incarnation(kTestIncarnation);
+      return reply;
+    }
+    if (when_asked_) when_asked_();
+    return absl::FailedPreconditionError("no such part of the server");
+  }
+
+  const std::function<void()>& when_asked_;
+};
+
 // A server on a free port of 127.0.0.1, and a client of it.
 class LiveService {
  public:
@@ -106,6 +139,7 @@ class LiveService {
 
   const CallDispatch calls_{
       {.store = &store, .namespaces = &namespaces, .staging = &staging}};
+  FewServerAnswers server_answers_{&when_server_is_asked};
   StripedCalls striped_calls_;
   OpenStreams open_streams_;
   const Incarnation incarnation_{kTestIncarnation};

@@ -34,8 +34,7 @@ class ServerCallsTest : public ::testing::Test {
 
   template <typename Request>
   absl::Status Call(const Request& request) {
-    ReplyTo<Request> reply;
-    return calls_.Ask({request, reply}, {.caller = {.name = "unix"}});
+    return calls_.Make(request, {.caller = {.name = "unix"}}).status();
   }
 
   template <typename Request>
@@ -71,20 +70,18 @@ class ServerCallsTest : public ::testing::Test {
       {.on_audit = [this](const std::string& line) { audit_.push_back(line); },
        .on_refused = [](Method, absl::FunctionRef<std::string()>) {}}};
   std::unique_ptr<Checkpoints> checkpoints_;
-  const ServerCalls calls_{
-      {.options = &options_,
-       .incarnation = &incarnation_,
-       .engine = &engine_,
-       .placement = &placement_,
-       .access = &access_,
-       .checkpoints = [this] { return checkpoints_.get(); },
-       .cluster = [] { return nullptr; }}};
+  ServerCalls calls_{{.options = &options_,
+                      .incarnation = &incarnation_,
+                      .engine = &engine_,
+                      .placement = &placement_,
+                      .access = &access_,
+                      .checkpoints = [this] { return checkpoints_.get(); },
+                      .cluster = [] { return nullptr; }}};
 };
 
 TEST_F(ServerCallsTest, DescriptionsAreNotAudited) {
-  DescribeServerReply server;
-
-  ASSERT_OK(calls_.Ask({DescribeServerRequest(), server}, {}));
+  ASSERT_OK_AND_ASSIGN(const DescribeServerReply server,
+                       calls_.Make(DescribeServerRequest(), {}));
   ASSERT_OK(Call(DescribeServerRequest()));
   ASSERT_OK(Call(DescribeClusterRequest()));
 
@@ -140,10 +137,6 @@ TEST_F(ServerCallsTest, AuditsSayWhatAClusterWasAskedFor) {
 TEST_F(ServerCallsTest, RefusesCheckpointsWithoutADirectory) {
   EXPECT_THAT(Call(ListCheckpointsRequest()),
               StatusIs(absl::StatusCode::kFailedPrecondition));
-}
-
-TEST_F(ServerCallsTest, RefusesCallsAboutNamespaces) {
-  EXPECT_THAT(Call(UnsetRuleRequest()), StatusIs(absl::StatusCode::kInternal));
 }
 
 }  // namespace server_calls_test
