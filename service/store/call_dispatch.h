@@ -24,8 +24,7 @@ namespace tensorkv {
 
 // Makes calls by the type of their request, and has each pass a list of stages:
 // in order before the store hears of it, in reverse when it has ended. Unary
-// calls and streams come here alike, whatever carries them; only Admit is
-// between a request's metadata and memory for its tensors. Thread-safe.
+// calls and streams come here alike, whatever carries them. Thread-safe.
 class CallDispatch {
  public:
   // Parts holds what calls go to; all of it outlives them.

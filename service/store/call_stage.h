@@ -27,7 +27,9 @@ class KeysView {
   template <typename Entry>
   explicit KeysView(const std::vector<Entry>& entries)
       : size_(entries.size()), stride_(sizeof(Entry)) {
-    if (size_ > 0) first_ = reinterpret_cast<const char*>(&entries[0].key);
+    if (size_ == 0) return;
+    const std::string* const first = &entries[0].key;
+    first_ = reinterpret_cast<const char*>(first);
   }
   explicit KeysView(const google::protobuf::RepeatedPtrField<std::string>& keys)
       : first_(reinterpret_cast<const char*>(keys.data())),
@@ -98,10 +100,10 @@ class CallStage {
  public:
   virtual ~CallStage() = default;
 
-  // Checks that the call may be made, before memory is taken or anything else
-  // is done for it. Keeps nothing: a call that was admitted may come to
-  // nothing, and a stream is asked about twice, when its manifest comes and
-  // when its call is made. Errors: why the call is refused.
+  // Checks that the call may be made, before the store hears of it. Keeps
+  // nothing: a call that was admitted may come to nothing, and a stream is asked
+  // about twice, when its manifest comes and when its call is made. Errors: why
+  // the call is refused.
   virtual absl::Status Admit(const StagedCall& call) const = 0;
 
   // Returns whether Done is to be called for calls of that method.

@@ -98,11 +98,7 @@ absl::StatusOr<Reply> ReplyOf(const CallAnswer& answer) {
 template <typename Request>
 requires std::is_base_of_v<google::protobuf::Message, Request> uint64_t
 BytesToKeep(const Request& request) {
-  uint64_t bytes = sizeof(request) + request.ByteSizeLong();
-  if constexpr (kNamesKeys<Request>) {
-    bytes += request.keys_size() * (sizeof(std::string) + sizeof(void*));
-  }
-  return bytes;
+  return request.SpaceUsedLong();
 }
 uint64_t BytesToKeep(const InitRequest& request);
 uint64_t BytesToKeep(const PushRequest& request);
