@@ -13,12 +13,14 @@
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 
 namespace tensorkv {
 namespace {
 
+using ::testing::AnyOf;
 using testing::CallbackOf;
 using ::testing::Each;
 
@@ -335,6 +337,28 @@ TEST_F(GpuCopiesTest, PushToAKeyThatACheckpointCopiesBringsItsElements) {
 
   EXPECT_THAT(ValueOf("", KeyOf(0)), Each(1 + 3 * 2));
   EXPECT_THAT(ValueOf("", KeyOf(1)), Each(1 + 2 * 2));
+}
+
+TEST_F(GpuCopiesTest, CheckpointHasTheStatesOfAKeyThatIsDeletedMeanwhile) {
+  ASSERT_OK(store_->SetRule(
+      testing::SetRuleOf("nag(learning_rate=1, momentum=0.5)", "*")));
+  InitKeys(1, 100'000);
+  PushRequest request = StagedPush(1, 100'000);
+  for (float& element : request.entries[0].tensor.mutable_elements<float>()) {
+    element = -2;
+  }
+  const Answer<absl::StatusOr<PushReply>> answer;
+  store_->Push(std::move(request), {}, CallbackOf(answer));
+  ASSERT_OK(answer.Wait());
+  testing::KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    return store_->Delete(testing::DeleteOf({KeyOf(0)})).status();
+  });
+
+  ASSERT_OK(store_->TakeSnapshot({}, snapshot));
+
+  ASSERT_EQ(snapshot.keys.size(), 1u);
+  const Tensor& state = snapshot.keys[0].states.at(0).tensor;
+  EXPECT_THAT(state.elements<float>(), Each(AnyOf(2, -2)));
 }
 
 // The second update needs a thread that waits for the device. The one that ends
