@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
+#include "service/store/once_calls.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/kept_snapshot.h"
 #include "tests/testing/background.h"
@@ -353,6 +354,18 @@ TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
   EXPECT_THAT(taken.Result(), StatusIs(absl::StatusCode::kUnavailable,
                                        HasSubstr("pushed again")));
   store_.Unfence();
+}
+
+TEST(OnceCallsTest, WaitingAttemptCountsWhatItsRequestTakesInMemory) {
+  SetHyperparametersRequest request;
+  constexpr int kNumHyperparameters = 1000;
+  for (int i = 0; i < kNumHyperparameters; ++i) {
+    (*request.mutable_hyperparameters())[absl::StrCat(i)] = 0;
+  }
+
+  // On the wire an entry takes less than 10 bytes.
+  EXPECT_GE(BytesToKeep(request),
+            kNumHyperparameters * (sizeof(std::string) + sizeof(double)));
 }
 
 }  // namespace
