@@ -22,9 +22,9 @@
 namespace tensorkv {
 
 // Checks that the caller may call `method`, and fills in `caller`: its name, as
-// AccessControl::Identify does, the trace that it states, and a record where calls
-// that take `slow_call` are to be logged. If `access` is null, everybody is
-// anonymous and may do everything. Errors: those of Identify.
+// AccessControl::Identify does, the trace that it states, and a record where
+// calls that take `slow_call` are to be logged. If `access` is null, everybody
+// is anonymous and may do everything. Errors: those of Identify.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
                                 absl::Duration slow_call, Caller& caller) {
