@@ -1,5 +1,9 @@
 #include "service/server/grpc_limits.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+
 #include "grpcpp/resource_quota.h"
 
 namespace tensorkv {
@@ -54,6 +58,15 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
   builder->SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder->SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+}
+
+uint32_t MaxConnections(const ServerOptions& options) {
+  constexpr rlim_t kOthers = 128;
+  if (options.max_connections > 0) return options.max_connections;
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t left = limit.rlim_cur - std::min(kOthers, limit.rlim_cur / 2);
+  return static_cast<uint32_t>(std::min<rlim_t>(left, 1 << 20));
 }
 
 }  // namespace tensorkv

@@ -1,7 +1,6 @@
 #include "service/server/server.h"
 
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <functional>
@@ -62,17 +61,6 @@ constexpr absl::Duration kDeviceTimeout = absl::Seconds(15);
 // 0 would mean none.
 uint64_t NewIdentity() {
   return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
-}
-
-// Returns how many descriptors are left beyond those for the metrics, the log,
-// devices and the like.
-uint32_t MaxConnections(const ServerOptions& options) {
-  constexpr rlim_t kOthers = 128;
-  if (options.max_connections > 0) return options.max_connections;
-  rlimit limit = {};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t left = limit.rlim_cur - std::min(kOthers, limit.rlim_cur / 2);
-  return static_cast<uint32_t>(std::min<rlim_t>(left, 1 << 20));
 }
 
 std::set<std::string> ServiceNames() {
@@ -164,7 +152,9 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       own_keys_(&placement_, std::bind_front(&Engine::Knows, &engine_),
                 std::bind_front(&Engine::IsMirrored, &engine_)),
       dispatch_(StagedStoreParts()),
-      dispatch_of_page_(StoreParts()),
+      dispatch_of_page_({.store = &engine_.store(),
+                         .namespaces = &engine_.namespaces(),
+                         .staging = &engine_.staging()}),
       checkpoint_pauses_(AddCheckpointPauses(registry_)),
       calls_({.options = &options_,
               .incarnation = &incarnation_,
@@ -212,23 +202,18 @@ StreamCall::Environment Server::StreamEnvironmentOf() {
           .observer = &call_log_};
 }
 
-CallDispatch::Parts Server::StoreParts() {
+CallDispatch::Parts Server::StagedStoreParts() {
   return {.store = &engine_.store(),
           .namespaces = &engine_.namespaces(),
-          .staging = &engine_.staging()};
-}
-
-CallDispatch::Parts Server::StagedStoreParts() {
-  CallDispatch::Parts parts = StoreParts();
-  parts.stages = {&access_, &own_keys_};
-  parts.shows = std::bind_front(&AccessControl::Allows, &access_,
-                                Method::kListNamespaces);
-  parts.list = [this](const ListRequest& request, const CallContext& context) {
-    return own_keys_.List(request.namespace_(), [&] {
-      return engine_.store().List(request, context);
-    });
-  };
-  return parts;
+          .staging = &engine_.staging(),
+          .stages = {&access_, &own_keys_},
+          .shows = std::bind_front(&AccessControl::Allows, &access_,
+                                   Method::kListNamespaces),
+          .list = [this](const ListRequest& request, const CallContext& of) {
+            return own_keys_.List(request.namespace_(), [&] {
+              return engine_.store().List(request, of);
+            });
+          }};
 }
 
 HandlerDependencies Server::HandlerDependenciesOf() {

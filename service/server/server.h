@@ -123,7 +123,6 @@ class Server {
   // These functions make what members of the server are constructed with.
   AccessControl::Options AccessOptionsOf();
   StreamCall::Environment StreamEnvironmentOf();
-  CallDispatch::Parts StoreParts();
   CallDispatch::Parts StagedStoreParts();
   HandlerDependencies HandlerDependenciesOf();
   std::unique_ptr<ConnectionFilter> ConnectionFilterOf();
