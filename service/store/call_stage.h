@@ -101,9 +101,9 @@ class CallStage {
   virtual ~CallStage() = default;
 
   // Checks that the call may be made, before the store hears of it. Keeps
-  // nothing: a call that was admitted may come to nothing, and a stream is asked
-  // about twice, when its manifest comes and when its call is made. Errors: why
-  // the call is refused.
+  // nothing: a call that was admitted may come to nothing, and a stream is
+  // asked about twice, when its manifest comes and when its call is made.
+  // Errors: why the call is refused.
   virtual absl::Status Admit(const StagedCall& call) const = 0;
 
   // Returns whether Done is to be called for calls of that method.
