@@ -18,13 +18,20 @@ absl::Status HasMoved() {
       Reason::kOutcomeUnknown);
 }
 
+bool BringsTensors(Method method) {
+  return method == Method::kInit || method == Method::kPush ||
+         method == Method::kPushPull || method == Method::kSetState;
+}
+
 }  // namespace
 
 absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
   if (!call.keys) return absl::OkStatus();
   const auto view = known_.view();
   if (view == nullptr) return absl::OkStatus();
-  if (IsOfAll(call.name_space)) return view->CheckRank(call.rank);
+  const std::optional<bool> is_of_all = IsOfAll(call.name_space);
+  if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
+  if (is_of_all.value_or(false)) return view->CheckRank(call.rank);
   for (size_t i = 0; i < call.keys->size(); ++i) {
     RETURN_IF_ERROR(view->Check(call.name_space, (*call.keys)[i]));
   }
@@ -46,7 +53,7 @@ absl::Status PlacementStage::Admit(const StagedCall& call) const {
 absl::StatusOr<ListReply> PlacementStage::List(
     absl::string_view name_space,
     absl::FunctionRef<absl::StatusOr<ListReply>()> list) const {
-  if (IsOfAll(name_space)) return list();
+  if (IsOfAll(name_space).value_or(false)) return list();
   std::shared_ptr<const KnownPlacement::View> view = known_.view();
   if (view == nullptr) return list();
   for (;;) {

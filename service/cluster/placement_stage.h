@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_CLUSTER_PLACEMENT_STAGE_H_
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -20,16 +21,19 @@ namespace tensorkv {
 using KnowsCall = std::function<bool(absl::string_view name_space,
                                      const Caller& caller, const CallId& id)>;
 
-// An IsMirrored tells whether every server holds the keys of that namespace.
-// Thread-safe.
-using IsMirrored = std::function<bool(absl::string_view name_space)>;
+// An IsMirrored tells whether every server holds the keys of that namespace,
+// and nothing if this one has no such namespace. Thread-safe.
+using IsMirrored =
+    std::function<std::optional<bool>(absl::string_view name_space)>;
 
 // For a server that may be in a cluster: a call that names a key of another
 // server is refused before anything is done for it. But one that was made here,
 // when the key was here, is admitted: the store remembers its answer. And a
 // caller that knows another incarnation of this server is told so: it may have
 // been made by that one. Keys of mirrored namespaces are every server's, and
-// those who call as workers call the one of their rank.
+// those who call as workers call the one of their rank. A call that brings
+// tensors to a namespace that is not here is admitted, and the store refuses
+// it: its caller may think that it is mirrored still.
 class PlacementStage final : public CallStage {
  public:
   // `known` outlives the stage.
@@ -56,8 +60,9 @@ class PlacementStage final : public CallStage {
   // Checks that all keys that the call names are this server's; of a mirrored
   // namespace, that the caller is.
   absl::Status CheckIsHere(const StagedCall& call) const;
-  bool IsOfAll(absl::string_view name_space) const {
-    return is_mirrored_ && is_mirrored_(name_space);
+  // Returns what IsMirrored does; false if this has none.
+  std::optional<bool> IsOfAll(absl::string_view name_space) const {
+    return is_mirrored_ ? is_mirrored_(name_space) : false;
   }
 
   const KnownPlacement& known_;

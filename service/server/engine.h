@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_SERVER_ENGINE_H_
 #define TENSORKV_SERVICE_SERVER_ENGINE_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,7 +50,7 @@ class Engine {
     return store_.Knows(name_space, caller, id);
   }
 
-  bool IsMirrored(absl::string_view name_space) const {
+  std::optional<bool> IsMirrored(absl::string_view name_space) const {
     return store_.IsMirrored(name_space);
   }
   // Calls MemoryTensorStore::NameDefault.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,8 +133,9 @@ class MemoryTensorStore final : public TensorStore,
   // cluster: it becomes another one, unless it has keys or was restored.
   void NameDefault(uint64_t uid);
 
-  // Returns whether there is such a namespace, and every server holds its keys.
-  bool IsMirrored(absl::string_view name_space) const;
+  // Returns whether every server holds the keys of the namespace; nothing if
+  // there is no such namespace.
+  std::optional<bool> IsMirrored(absl::string_view name_space) const;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.

@@ -51,7 +51,7 @@ absl::Status MemoryTensorStore::Fence(
     const PartitionSet& partitions,
     absl::FunctionRef<absl::Status()> may_wait) {
   for (const std::string& name : Names()) {
-    if (!IsMirrored(name)) continue;
+    if (!IsMirrored(name).value_or(false)) continue;
     return absl::UnimplementedError(
         absl::StrCat("namespace ", Quoted(name),
                      ": it is mirrored, and a server that gets partitions "
@@ -305,9 +305,11 @@ void MemoryTensorStore::Discard(const PartitionSet& partitions) {
   DropKeys(IsIn(partitions));
 }
 
-bool MemoryTensorStore::IsMirrored(absl::string_view name_space) const {
+std::optional<bool> MemoryTensorStore::IsMirrored(
+    absl::string_view name_space) const {
   const absl::StatusOr<NamespacePtr> found = Find(name_space);
-  return found.ok() && (*found)->is_mirrored();
+  if (!found.ok()) return std::nullopt;
+  return (*found)->is_mirrored();
 }
 
 bool MemoryTensorStore::Knows(absl::string_view name_space,

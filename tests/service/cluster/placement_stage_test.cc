@@ -1,5 +1,6 @@
 #include "service/cluster/placement_stage.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,6 +128,21 @@ TEST_F(PlacementStageTest, CallsThatWereMadeHereAreAnsweredHere) {
   EXPECT_THAT(admit(PushPullRequest(), 7), HasReason(Reason::kOutcomeUnknown));
   EXPECT_THAT(admit(PushRequest(), 8), HasReason(Reason::kWrongServer));
   EXPECT_THAT(admit(DeleteRequest(), 8), HasReason(Reason::kWrongServer));
+}
+
+// Its caller may think that every server holds it.
+TEST_F(PlacementStageTest, NamespaceThatIsNotHereIsTheStoresToRefuse) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  const PlacementStage stage(
+      &known_, {}, [](absl::string_view) { return std::optional<bool>(); });
+  const auto admit = [&](const auto& request) {
+    return stage.Admit(StagedCall(request, Caller()));
+  };
+
+  EXPECT_OK(admit(About<InitRequest>({"b"})));
+  EXPECT_OK(admit(About<PushRequest>({"b"})));
+  EXPECT_THAT(admit(About<PullRequest>({"b"})),
+              HasReason(Reason::kWrongServer));
 }
 
 TEST_F(PlacementStageTest, CallsThatNameNoKeysAreTaken) {
