@@ -39,6 +39,10 @@ void KeptKey::TakeRule(const StoredKey& key) {
 
 void KeptKey::TakeValue(const StoredKey& key) {
   TakeRule(key);
+  if (rule_state_) {
+    has_states_ = !rule_state_->states_are_new;
+    has_master_ = rule_state_->master && !rule_state_->master_is_new;
+  }
   snapshot_.value = key.ToTensor();
   snapshot_.version = key.version;
   if (key.rounds) return TakeRounds(*key.rounds);
@@ -64,10 +68,8 @@ void KeptKey::TakeRounds(const Rounds& rounds) {
 uint64_t KeptKey::bytes_to_copy() const {
   if (!rule_state_) return 0;
   uint64_t bytes = 0;
-  if (rule_state_->master && !rule_state_->master_is_new) {
-    bytes += rule_state_->master->size_bytes();
-  }
-  if (rule_state_->states_are_new) return bytes;
+  if (has_master_) bytes += rule_state_->master->size_bytes();
+  if (!has_states_) return bytes;
   for (const RefPtr<Buffer>& state : rule_state_->states) {
     bytes += state->size_bytes();
   }
@@ -79,14 +81,12 @@ absl::Status KeptKey::ForEachState(Visit visit) const {
   const DType dtype = snapshot_.value.dtype();
   const Shape shape = snapshot_.value.shape();
   const auto& states = rule_state_->states;
-  for (size_t i = 0; i < states.size() && !rule_state_->states_are_new; ++i) {
+  for (size_t i = 0; i < states.size() && has_states_; ++i) {
     const StateSpec& spec = rule_->states()[i];
     RETURN_IF_ERROR(visit(spec.name, StateSpec::DTypeFor(dtype),
                           spec.ShapeFor(shape), states[i]));
   }
-  if (!rule_state_->master || rule_state_->master_is_new) {
-    return absl::OkStatus();
-  }
+  if (!has_master_) return absl::OkStatus();
   return visit(kSavedMaster, DType::kF32, shape, rule_state_->master);
 }
 

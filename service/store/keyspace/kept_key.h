@@ -99,6 +99,10 @@ class KeptKey final : public RefCounted {
   bool has_states_on_device_ = false;
   SharedRule rule_;
   RefPtr<RuleState> rule_state_;
+  // Whether its tensors had been filled when the value was taken: it is guarded
+  // by the namespace's mutex, and they are copied without.
+  bool has_states_ = false;
+  bool has_master_ = false;
   bool is_ready_ = false;
   absl::Status status_;
 };
