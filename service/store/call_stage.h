@@ -1,4 +1,4 @@
-// What each call passes on its way into the store, and on its way back.
+// Asks something of each call on its way into the store, and hears how it ends.
 
 #ifndef TENSORKV_SERVICE_STORE_CALL_STAGE_H_
 #define TENSORKV_SERVICE_STORE_CALL_STAGE_H_
@@ -82,7 +82,7 @@ struct StagedCall {
   // The verb: rows are pushed and pulled by Push and Pull.
   const Method method;
   const Caller& caller;
-  // As the call has it; empty is the namespace "default", or none.
+  // Is as the call has it; empty names the namespace "default", or none.
   absl::string_view name_space;
   // Nothing for a call that is about no keys of its own.
   std::optional<KeysView> keys;

@@ -59,8 +59,8 @@ struct RememberedRound {
   bool all_skipped = false;
 };
 
-// What a snapshot has of the steps of a key: the first one that is open or must
-// be pushed again, or UINT64_MAX, and the last one that has closed.
+// Says how far the steps of a key are: the first one that is open or must be
+// pushed again, or UINT64_MAX, and the last one that has closed.
 struct RoundSteps {
   Step first_unclosed = UINT64_MAX;
   Step last_closed = 0;

@@ -138,7 +138,8 @@ KeySnapshot KeptKey::At(uint64_t revision) const {
   return snapshot;
 }
 
-// Nobody else has it once all snapshots that wanted it have ended.
+// Copies nothing if this alone has the key: then all snapshots that wanted it
+// have ended.
 void KeyCopy::AddDownloads(std::vector<MemoryCopy>& downloads) {
   if (!kept_->IsUnique()) {
     const size_t num_downloads = downloads.size();

@@ -99,8 +99,9 @@ class KeptKey final : public RefCounted {
   bool has_states_on_device_ = false;
   SharedRule rule_;
   RefPtr<RuleState> rule_state_;
-  // Whether its tensors had been filled when the value was taken: it is guarded
-  // by the namespace's mutex, and they are copied without.
+  // Say whether rule_state_ had filled states, and a filled master copy, when
+  // the value was taken. The mutex guards what they are made of, and the copies
+  // run without it.
   bool has_states_ = false;
   bool has_master_ = false;
   bool is_ready_ = false;
