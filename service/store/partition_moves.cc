@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "contract/placement.h"
-#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/push/staged_tensors.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/names.h"
 

@@ -15,7 +15,7 @@
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/store/call_answer.h"
-#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/rounds/contribution.h"
 #include "service/store/rule_binding.h"
 #include "service/store/worker_snapshot.h"
 #include "tensor/tensor.h"

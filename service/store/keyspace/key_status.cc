@@ -17,8 +17,8 @@
 #include "contract/reason.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "service/store/keyspace/namespace_state.h"
-#include "service/store/keyspace/pull_call.h"
-#include "service/store/keyspace/state_access.h"
+#include "service/store/keyspace/pull/pull_call.h"
+#include "service/store/keyspace/rules/state_access.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 

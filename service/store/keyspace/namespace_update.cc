@@ -10,10 +10,10 @@
 #include "contract/proto_codec.h"
 #include "contract/slices.h"
 #include "service/store/keyspace/config_fields.h"
-#include "service/store/keyspace/gradient_guard.h"
-#include "service/store/keyspace/membership.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/push/gradient_guard.h"
 #include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/workers/membership.h"
 #include "service/store/names.h"
 #include "service/store/round_exchange.h"
 

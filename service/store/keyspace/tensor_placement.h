@@ -12,7 +12,7 @@
 #include "contract/requests.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
-#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/push/staged_tensors.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/tensor_store.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/store/keyspace/namespace_state.h"
-#include "service/store/keyspace/update_runner.h"
+#include "service/store/keyspace/updates/update_runner.h"
 #include "service/store/names.h"
 
 namespace tensorkv {

@@ -15,9 +15,9 @@
 
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "service/store/keyspace/rounds.h"
+#include "service/store/keyspace/rounds/rounds.h"
 #include "service/store/keyspace/stored_key.h"
-#include "service/store/keyspace/update_pass.h"
+#include "service/store/keyspace/updates/update_pass.h"
 #include "service/store/keyspace/waits.h"
 
 namespace tensorkv {

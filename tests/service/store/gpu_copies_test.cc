@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
-#include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"

@@ -16,7 +16,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "service/store/once_calls.h"
 #include "tests/service/store/init_now.h"
-#include "tests/service/store/keyspace/kept_snapshot.h"
+#include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/key_requests.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/push/staged_tensors.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"

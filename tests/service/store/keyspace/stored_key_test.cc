@@ -1,7 +1,7 @@
 #include "service/store/keyspace/stored_key.h"
 
 #include "gtest/gtest.h"
-#include "service/store/keyspace/row_access.h"
+#include "service/store/keyspace/pull/row_access.h"
 
 namespace tensorkv {
 namespace {

@@ -1,0 +1,171 @@
+// Moves keys of a namespace to another server, and from one.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/keyspace/config_fields.h"
+#include "service/store/keyspace/key_creation.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/restored_counts.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// REQUIRES: the mutex is held.
+template <typename Visitor>
+void ForEachFencedKeyWithRounds(const NamespaceState& state,
+                                const KeyFence::View& fence, Visitor visit) {
+  for (const StoredKey* key : state.keys_with_rounds) {
+    if (fence.Fences(state.name, key->name())) visit(*key);
+  }
+}
+
+// Returns whether all who have contributed were members, and none is any more.
+// Nobody closes then the rounds that are open, nor makes again those that must
+// be pushed again, before they have joined: wherever the keys are by then, they
+// hear to go back to that step. REQUIRES: the mutex is held.
+bool IsDeserted(const NamespaceState& state) {
+  const WorkerGroup& workers = *state.workers;
+  if (workers.num_live() > 0) return false;
+  const uint32_t end = PushMode::GroupOf(state.config).max_workers;
+  int64_t num_contributors = 0;
+  for (uint32_t rank = 0; rank < end; ++rank) {
+    num_contributors += workers.step_of(rank) > 0 ? 1 : 0;
+  }
+  return num_contributors ==
+         std::ranges::count_if(workers.List(state.Now()),
+                               [&workers](const MemberStatus& member) {
+                                 return workers.step_of(member.worker.rank) > 0;
+                               });
+}
+
+// Takes the key out of the table. Nobody waits for it: it was closed before, or
+// never asked for.
+void Drop(Transaction& transaction, StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
+  RemoveKey(transaction, key);
+  transaction.MarkChanged();
+}
+
+}  // namespace
+
+void Namespace::FenceKeys() {
+  MutexLock lock(&state_->mutex);
+  KeyFence& fence = *state_->environment.fence;
+  const auto view = fence.view();
+  Step last_step = 0;
+  if (view != nullptr) {
+    ForEachFencedKeyWithRounds(*state_, *view, [&](const StoredKey& key) {
+      // Steps that must be pushed again are, and then close.
+      last_step = std::max(
+          {last_step, key.rounds->last_open(), key.rounds->last_to_repush()});
+    });
+  }
+  fence.FenceNamespace(state_->name, last_step);
+}
+
+bool Namespace::FenceKeysIfIdle() {
+  MutexLock lock(&state_->mutex);
+  KeyFence& fence = *state_->environment.fence;
+  const auto view = fence.view();
+  bool is_idle = true;
+  if (view != nullptr) {
+    ForEachFencedKeyWithRounds(*state_, *view,
+                               [&](const StoredKey&) { is_idle = false; });
+    is_idle = is_idle || IsDeserted(*state_);
+  }
+  if (is_idle) fence.FenceNamespace(state_->name, 0);
+  return is_idle;
+}
+
+void Namespace::WakeForFence() {
+  Transaction transaction(*state_);
+  WakeAll(transaction);
+}
+
+void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
+  std::string walked;
+  bool has_more = true;
+  while (has_more) {
+    Transaction transaction(*state_);
+    const std::vector<StoredKey*> keys =
+        state_->keys.List("", walked, kKeysPerLock);
+    has_more = keys.size() == kKeysPerLock;
+    if (has_more) walked = std::string(keys.back()->name());
+    for (StoredKey* const key : keys) {
+      if (chosen(key->name())) Drop(transaction, *key);
+    }
+  }
+}
+
+absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
+  if (snapshot.uid != uid()) {
+    return WasReplaced(state_->name, snapshot.uid, uid());
+  }
+  const NamespaceConfig present = config();
+  // What UpdateNamespace changes is here as this server has been told last: it
+  // may have reached the other one, or a checkpoint, earlier, later or never.
+  RETURN_IF_ERROR(CheckSameConfig(
+      absl::StrCat("namespace ", Quoted(state_->name),
+                   " of the server that its keys are from"),
+      state_->name, present, snapshot.config, ConfigFields::kFixed));
+  return CheckRanks(snapshot.workers, PushMode::GroupOf(present).max_workers);
+}
+
+absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
+  RETURN_IF_ERROR(CheckIsSame(snapshot));
+  NamespaceState& state = *state_;
+  bool is_empty = false;
+  {
+    MutexLock lock(&state.mutex);
+    state.version_floor = std::max(state.version_floor, snapshot.max_version);
+    // Also of keys that come with versions from before their restore.
+    state.restored_versions =
+        std::max(state.restored_versions, snapshot.restored_versions);
+    state.revision = std::max(state.revision, snapshot.revision);
+    is_empty = state.keys.size() == 0;
+    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
+                              /*has_keys=*/!is_empty);
+  }
+  return is_empty ? BindRules(snapshot) : absl::OkStatus();
+}
+
+bool Namespace::HasKeys() const {
+  MutexLock lock(&state_->mutex);
+  return state_->keys.size() > 0;
+}
+
+void Namespace::PassOverVersions() {
+  MutexLock lock(&state_->mutex);
+  NamespaceState& state = *state_;
+  state.restored_versions = std::max(
+      state.restored_versions,
+      RestoredFloor(std::max(state.version_floor, state.restored_versions)));
+  state.version_floor = std::max(state.version_floor, state.restored_versions);
+  state.revision = std::max(state.revision, RestoredFloor(state.revision));
+}
+
+void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
+                         bool has_come) {
+  Transaction transaction(*state_);
+  NamespaceState& state = transaction.state();
+  RestoreCounts(snapshot, state);
+  state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
+                            had_keys);
+  // The steps there say nothing of the keys here, if none has come.
+  const bool stays = had_keys && !has_come;
+  state.workers->GoBack(stays ? state.workers->Save() : snapshot.workers,
+                        state.Now());
+  // Whoever waits as a member is none any more.
+  WakeAll(transaction);
+}
+
+}  // namespace tensorkv

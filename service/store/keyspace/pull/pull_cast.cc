@@ -1,0 +1,99 @@
+#include "service/store/keyspace/pull/pull_cast.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "kernels/backend.h"
+#include "kernels/update_rule.h"
+#include "service/store/counted_buffer.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+
+absl::Status CheckCast(DType dtype) {
+  if (dtype == DType::kUnknown || IsFloat(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype of a pull: expected a float, got ", NameOf(dtype)));
+}
+
+absl::Status CheckCast(DType dtype, const StoredKey& key) {
+  if (dtype == DType::kUnknown) return absl::OkStatus();
+  const size_t size = SizeOf(dtype);
+  if (IsFloat(key.dtype()) && size <= SizeOf(key.dtype())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(key.name()), ": expected a float of ", size,
+                   " bytes or more to pull as ", NameOf(dtype), ", got ",
+                   NameOf(key.dtype())));
+}
+
+PullCast::PullCast(DType dtype, PullReply& reply) {
+  stored_.reserve(reply.values.size());
+  for (Value& value : reply.values) {
+    Tensor& tensor = value.tensor;
+    Tensor& stored = stored_.emplace_back();
+    if (tensor.dtype() == dtype) continue;
+    stored = std::move(tensor);
+    // It is no larger than the stored one.
+    tensor = *Tensor::WithoutData(dtype, stored.shape());
+    size_bytes_ += stored.size_bytes() + tensor.size_bytes();
+  }
+}
+
+absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
+  std::vector<TensorView> views(stored_.size());
+  std::vector<TensorUpdate> casts;
+  for (size_t i = 0; i < stored_.size(); ++i) {
+    if (stored_[i].num_elements() == 0) continue;
+    Tensor& tensor = reply.values[i].tensor;
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     AllocateCounted(state.memory.device().values,
+                                     static_cast<uint64_t>(tensor.size_bytes()),
+                                     state.device()));
+    tensor =
+        Tensor::Unchecked(tensor.dtype(), tensor.shape(), std::move(buffer));
+    views[i] = stored_[i].view();
+    TensorUpdate& cast = casts.emplace_back();
+    cast.rule = &UpdateRule::Assign();
+    cast.contributions = absl::MakeConstSpan(&views[i], 1);
+    cast.value = tensor.mutable_view();
+  }
+  const absl::Status status =
+      casts.empty() ? absl::OkStatus() : state.device().Apply(casts);
+  stored_.clear();
+  return status;
+}
+
+void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
+              PullReply reply, ReplyCallback<PullReply> done) {
+  const bool is_small = cast.size_bytes() <= kMaxBytesInline;
+  TaskPool::Task task = [state = state.shared_from_this(), context,
+                         cast = std::move(cast), reply = std::move(reply),
+                         done = std::move(done)]() mutable {
+    absl::Status status;
+    if (context.cancellation && context.cancellation->is_cancelled()) {
+      status = absl::CancelledError("the caller has given up");
+    }
+    if (status.ok()) status = std::move(cast).Run(*state, reply);
+    if (status.ok()) {
+      return state->tensor_placement->Send(std::move(reply), std::move(done));
+    }
+    reply = {};  // and what was allocated is free
+    std::move(done)(std::move(status));
+  };
+  if (is_small || !state.Submit(std::move(task))) std::move(task)();
+}
+
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,60 @@
+// Values of a pull whose caller wants them in another dtype.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PULL_PULL_CAST_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_PULL_PULL_CAST_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/stored_key.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Check that `dtype` is unknown, or one to which values, or those of `key`, can
+// be converted. Errors: InvalidArgument.
+absl::Status CheckCast(DType dtype);
+absl::Status CheckCast(DType dtype, const StoredKey& key);
+
+// The conversion of the values of a pull to another dtype. It keeps the values
+// as they are stored until the device has converted them, as an assign to keys
+// of the dtype would.
+class PullCast {
+ public:
+  // Takes the values of `reply` that have another dtype; it then has the wanted
+  // ones without elements. REQUIRES: all dtypes are floats, none narrower than
+  // `dtype`.
+  PullCast(DType dtype, PullReply& reply);
+
+  // Returns how many bytes the conversion reads and writes.
+  uint64_t size_bytes() const { return size_bytes_; }
+
+  // Gives `reply` the elements that it lacks, in memory that is counted as
+  // values. What it took is then free.
+  // Errors: ResourceExhausted (OVER_BUDGET), and those of the device.
+  absl::Status Run(const NamespaceState& state, PullReply& reply) &&;
+
+ private:
+  // By entry; empty for those that stay as they are.
+  std::vector<Tensor> stored_;
+  uint64_t size_bytes_ = 0;
+};
+
+// Has the values converted, here or, where that takes long, on the pool, and
+// answers with them, if the caller of `context` still wants them then.
+void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
+              PullReply reply, ReplyCallback<PullReply> done);
+
+// Checks that the values of `reply` have at most `max_bytes`. Errors:
+// ResourceExhausted (REPLY_TOO_LARGE).
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PULL_PULL_CAST_H_

@@ -1,0 +1,82 @@
+// One round of a key while it is open, or must be made again.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "service/store/byte_budget.h"
+#include "service/store/keyspace/rounds/contribution.h"
+#include "service/store/keyspace/rounds/steps_to_repush.h"
+
+namespace tensorkv {
+
+// An open round of a key: who has contributed so far, and what.
+struct GatheringRound {
+  uint64_t id = 0;
+  // All who have contributed or skipped: their Contributor::identity, by rank.
+  absl::btree_map<uint32_t, uint64_t> contributors;
+  // The contributions, in rank order, but for those in a partial sum, which
+  // is in the first place.
+  std::map<uint32_t, Contribution> by_rank;
+  // Every rank below has contributed, or is not needed.
+  uint32_t first_missing = 0;
+  // Counts the slots of the contributions of ranks below first_missing.
+  size_t num_leading_slots = 0;
+  // While a sum of contributions is under way: the ranks below are in it;
+  // UINT32_MAX if one rank alone, or all are. 0 while none is.
+  uint32_t partial_end = 0;
+  // Counts the contributions that need a sum of their own first.
+  size_t num_to_sum = 0;
+  // The contributions suffice once they are a quorum: its grace is over, or
+  // those who are missing have left.
+  bool is_grace_over = false;
+  // The round had closed once, and failed then: whoever was not in it may pass
+  // over it.
+  bool had_closed = false;
+  // The sum is to be scaled if it lacks workers: RoundPolicy::rescales as it
+  // was when the round began.
+  bool rescales = false;
+  // The contributions are one sum, scaled.
+  bool is_scaled = false;
+  // They are the sum of all servers'.
+  bool is_exchanged = false;
+  Reservation value_reservation;
+  // Counts the contributors whose contributions are in partial sums.
+  Reservation overhead;
+};
+
+// A round that has closed.
+struct RememberedRound {
+  Step step = 0;
+  // 0 until the update has been applied.
+  Version version = 0;
+  RefPtr<const Contributors> contributors;
+  bool all_skipped = false;
+};
+
+// Says how far the steps of a key are: the first one that is open or must be
+// pushed again, or UINT64_MAX, and the last one that has closed.
+struct RoundSteps {
+  Step first_unclosed = UINT64_MAX;
+  Step last_closed = 0;
+};
+
+// A step whose round has failed, until all who had contributed have contributed
+// again.
+struct RoundToRepush {
+  RoundFailurePtr failure;
+  // The ranks that must push the step again, in ascending order.
+  std::vector<uint32_t> ranks;
+  // GatheringRound::had_closed of the round that failed, or of one before.
+  bool had_closed = false;
+  Reservation overhead;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_

@@ -1,0 +1,143 @@
+// Sums of the contributions of a round that are made before it closes.
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "service/store/keyspace/rounds/rounds.h"
+
+namespace tensorkv {
+
+double Rounds::ScaleOf(Step step, const Round& round) const {
+  if (!round.rescales || round.is_scaled) return 1;
+  const bool has_slots = std::any_of(
+      round.by_rank.begin(), round.by_rank.end(),
+      [](const auto& entry) { return !entry.second.slots.empty(); });
+  if (!has_slots) return 1;
+  size_t full_size = round.contributors.size();
+  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
+    if (!round.contributors.contains(rank) &&
+        policy_.workers->CountsIn(rank, step)) {
+      ++full_size;
+    }
+  }
+  return static_cast<double>(full_size) /
+         static_cast<double>(round.contributors.size());
+}
+
+std::optional<PartialSum> Rounds::BeginSum() {
+  for (auto& [step, round] : open_) {
+    if (round.partial_end > 0 || round.num_to_sum == 0) continue;
+    const auto first =
+        std::find_if(round.by_rank.begin(), round.by_rank.end(),
+                     [](const auto& entry) { return entry.second.needs_sum; });
+    round.partial_end = UINT32_MAX;
+    PartialSum partial;
+    partial.step = step;
+    partial.id = round.id;
+    partial.slots = first->second.slots;
+    partial.rank = first->first;
+    partial.sum_reservation = std::move(first->second.sum_reservation);
+    return partial;
+  }
+  return std::nullopt;
+}
+
+std::optional<PartialSum> Rounds::BeginPartialSum() {
+  if (auto sum = BeginSum()) return sum;
+  // Ranks in between are at other servers.
+  if (policy_.exchanges) return std::nullopt;
+  if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
+  for (auto& [step, round] : open_) {
+    if (round.partial_end > 0 || IsComplete(step, round) ||
+        round.num_leading_slots < kMinPartialSum) {
+      continue;
+    }
+    return StartPartialSum(step, round, round.first_missing);
+  }
+  return std::nullopt;
+}
+
+std::optional<PartialSum> Rounds::BeginScaling() {
+  for (auto& [step, round] : open_) {
+    if (round.partial_end > 0 || round.num_to_sum > 0 ||
+        !IsComplete(step, round)) {
+      continue;
+    }
+    const double scale = ScaleOf(step, round);
+    if (scale == 1) continue;
+    PartialSum partial = StartPartialSum(step, round, UINT32_MAX);
+    partial.scale = scale;
+    return partial;
+  }
+  return std::nullopt;
+}
+
+// Rounds close in their order, so that later ones wait. Should the update of
+// the last sum fail, that round comes again: then nobody may have been told of
+// this one.
+std::optional<PartialSum> Rounds::BeginExchange() {
+  if (!policy_.exchanges || open_.empty()) return std::nullopt;
+  const bool is_applied = std::all_of(
+      closed_.begin(), closed_.end(),
+      [](const Closed& each) { return each.version != 0 || each.all_skipped; });
+  if (!is_applied) return std::nullopt;
+  auto& [step, round] = *open_.begin();
+  if (round.partial_end > 0 || round.num_to_sum > 0 || round.is_exchanged ||
+      !IsComplete(step, round)) {
+    return std::nullopt;
+  }
+  PartialSum partial = StartPartialSum(step, round, UINT32_MAX);
+  partial.is_exchange = true;
+  for (auto& [rank, contribution] : round.by_rank) {
+    partial.ranks.insert(partial.ranks.end(), contribution.slots.size(), rank);
+    partial.decoded.Merge(std::move(contribution.decoded));
+  }
+  return partial;
+}
+
+PartialSum Rounds::StartPartialSum(Step step, Round& round,
+                                   uint32_t end) const {
+  round.partial_end = end;
+  PartialSum partial;
+  partial.step = step;
+  partial.id = round.id;
+  for (const auto& [rank, contribution] : round.by_rank) {
+    if (rank >= end) break;
+    partial.slots.insert(partial.slots.end(), contribution.slots.begin(),
+                         contribution.slots.end());
+  }
+  return partial;
+}
+
+ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
+                                   std::optional<Contribution>& sum) {
+  if (!IsOpen(partial.step, partial.id)) return CloseComplete();
+  Round& round = open_.find(partial.step)->second;
+  const uint32_t partial_end = std::exchange(round.partial_end, 0);
+  if (sum) {
+    const auto first = partial.rank ? round.by_rank.find(*partial.rank)
+                                    : round.by_rank.begin();
+    const auto end = partial.rank ? std::next(first)
+                                  : round.by_rank.lower_bound(partial_end);
+    const bool is_leading = first->first < round.first_missing;
+    if (partial.rank) --round.num_to_sum;
+    for (auto summed = first; summed != end; ++summed) {
+      Contribution& contribution = summed->second;
+      if (summed->first < round.first_missing) {
+        round.num_leading_slots -= contribution.slots.size();
+      }
+      round.overhead.Merge(contribution.overhead.Split(
+          std::min(contribution.overhead.bytes(), kContributorBytes)));
+    }
+    if (is_leading) round.num_leading_slots += sum->slots.size();
+    sum->overhead.Merge(std::move(first->second.overhead));
+    first->second = *std::move(sum);
+    round.by_rank.erase(std::next(first), end);
+    if (partial.scale != 1) round.is_scaled = true;
+    if (partial.is_exchange) round.is_exchanged = true;
+  }
+  return CloseComplete();
+}
+
+}  // namespace tensorkv

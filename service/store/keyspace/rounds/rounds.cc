@@ -1,0 +1,542 @@
+#include "service/store/keyspace/rounds/rounds.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// Rounds of all keys have different ids, so that none is taken for one of a key
+// that was replaced.
+uint64_t NextId() {
+  static std::atomic<uint64_t> last_id = 0;
+  return ++last_id;
+}
+
+absl::Status StepClosed(absl::string_view key, Version version, Step step,
+                        absl::string_view expected) {
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        RoundName(step, key), ": expected ", expected)),
+                    Reason::kStepClosed,
+                    {{"key", key}, {"step", step}, {"version", version}});
+}
+
+absl::Status StepGap(absl::string_view key, Step step,
+                     absl::string_view problem) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat(RoundName(step, key), ": ", problem)),
+                    Reason::kStepGap, {{"key", key}, {"step", step}});
+}
+
+// Returns whether a quorum has closed that step at some key: whoever is late is
+// told there to go on, and pushes the step at no other key either.
+bool MayBePassedOver(const RoundPolicy& policy, Step step) {
+  return policy.QuorumOf(step) > 0 && step <= policy.workers->max_closed();
+}
+
+}  // namespace
+
+std::string RoundName(Step step, absl::string_view key) {
+  return absl::StrCat("round ", step, " of ", Quoted(key));
+}
+
+uint64_t Rounds::BytesFor(const RoundPolicy& policy) {
+  return sizeof(Rounds) + (policy.max_open + 1) * sizeof(Closed);
+}
+
+bool Rounds::IsClosed(Step step) const {
+  if (step <= last_closed_) return true;
+  const auto round = open_.find(step);
+  // It only waits for its sum.
+  return round != open_.end() && IsComplete(step, round->second);
+}
+
+const Rounds::Closed* Rounds::FindClosed(Step step) const {
+  const auto closed =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [step](const Closed& each) { return each.step == step; });
+  return closed == closed_.end() ? nullptr : &*closed;
+}
+
+std::optional<Contributor> Rounds::FindContributor(uint32_t rank,
+                                                   Step step) const {
+  if (const auto round = open_.find(step); round != open_.end()) {
+    const auto contributor = round->second.contributors.find(rank);
+    if (contributor == round->second.contributors.end()) return std::nullopt;
+    return Contributor{rank, contributor->second};
+  }
+  const Closed* const closed = FindClosed(step);
+  const Contributor* const found =
+      closed == nullptr ? nullptr : closed->contributors->Find(rank);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
+                                                     Version version,
+                                                     const Contributor& by,
+                                                     Step step) const {
+  if (!policy_.workers->TakesPart(by.rank, step)) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a step above ", policy_.workers->step_of(by.rank),
+                     ", as worker ", by.rank, " has joined after this one"));
+  }
+  if (const auto contributor = FindContributor(by.rank, step)) {
+    if (contributor->IsSame(by)) {
+      const Closed* const closed = FindClosed(step);
+      return closed == nullptr ? 0 : closed->version;
+    }
+    return WithReason(absl::AlreadyExistsError(
+                          absl::StrCat(RoundName(step, key),
+                                       ": somebody else has contributed as "
+                                       "worker ",
+                                       by.rank, " already")),
+                      Reason::kContributionExists,
+                      {{"key", key}, {"step", step}, {"rank", by.rank}});
+  }
+  if (step <= last_closed_) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a step above ", last_closed_, ", which is closed"));
+  }
+  if (IsClosed(step)) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a later step, as the round has closed without worker ",
+                     by.rank));
+  }
+  RETURN_IF_ERROR(CheckNothingToRepush(key, by.rank, step));
+  RETURN_IF_ERROR(CheckOrder(key, version, by.rank, step));
+  return std::nullopt;
+}
+
+absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
+                                          Step end) const {
+  for (const auto& [step, repush] : repushes_) {
+    if (step >= end) break;
+    if (!std::binary_search(repush.ranks.begin(), repush.ranks.end(), rank)) {
+      continue;
+    }
+    return WithReason(
+        absl::AbortedError(absl::StrCat(RoundName(step, key),
+                                        " failed: ", repush.failure->text)),
+        Reason::kRoundFailed,
+        {{"key", key},
+         {"step", step},
+         {"ranks", absl::StrJoin(repush.failure->ranks, ",")}});
+  }
+  return absl::OkStatus();
+}
+
+bool Rounds::IsSkipped(Step step) const {
+  for (auto round = open_.upper_bound(step); round != open_.end(); ++round) {
+    for (const auto& [rank, identity] : round->second.contributors) {
+      if (policy_.workers->TakesPart(rank, step)) return true;
+    }
+  }
+  return false;
+}
+
+// A quorum may have gone on without the worker before the round failed.
+bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
+  if (!policy_.workers->TakesPart(rank, step)) return false;
+  const auto round = open_.find(step);
+  const auto repush = repushes_.find(step);
+  const bool had_closed =
+      (round != open_.end() && round->second.had_closed) ||
+      (repush != repushes_.end() && repush->second.had_closed) ||
+      (MayBePassedOver(policy_, step) &&
+       (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
+  if (had_closed && !MustRepush(rank, step)) return false;
+  return round == open_.end() || (!round->second.contributors.contains(rank) &&
+                                  !IsComplete(step, round->second));
+}
+
+bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
+  const auto round = open_.find(step);
+  const auto contributes_later = [&](uint32_t rank) {
+    return std::any_of(open_.upper_bound(step), open_.end(),
+                       [rank](const auto& later) {
+                         return later.second.contributors.contains(rank);
+                       });
+  };
+  size_t num_possible = 0;
+  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
+    const bool has_contributed =
+        round != open_.end() && round->second.contributors.contains(rank);
+    num_possible +=
+        has_contributed ||
+        (rank != without && policy_.workers->TakesPart(rank, step) &&
+         !contributes_later(rank));
+  }
+  return num_possible >= policy_.QuorumOf(step);
+}
+
+Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
+  for (const auto& [step, round] : open_) {
+    if (step >= end) break;
+    if (IsPassedOver(step, rank)) end = step;
+  }
+  for (const auto& [step, repush] : repushes_) {
+    if (step >= end) break;
+    if (IsPassedOver(step, rank)) end = step;
+  }
+  return end;
+}
+
+bool Rounds::MayOpen(Step step) const {
+  size_t num_before = 0;
+  for (const auto& [open_step, round] : open_) num_before += open_step < step;
+  if (num_before > 0 && open_.size() >= policy_.max_open) return false;
+  for (const auto& [repush_step, repush] : repushes_) {
+    num_before += repush_step < step && !open_.contains(repush_step);
+  }
+  return num_before < policy_.max_open;
+}
+
+absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
+                                uint32_t rank, Step step) const {
+  const Step passed_over = FirstPassedOver(rank, step);
+  if (passed_over < step) {
+    return StepGap(
+        key, step,
+        absl::StrCat("expected worker ", rank, " to contribute to step ",
+                     passed_over, " first"));
+  }
+  if (open_.contains(step)) return absl::OkStatus();
+  // Workers that came later pass over a step that others must push again.
+  if (!repushes_.contains(step) && IsSkipped(step)) {
+    if (!MayBePassedOver(policy_, step)) {
+      return StepGap(
+          key, step,
+          absl::StrCat("other workers have passed to step ", last_open()));
+    }
+    // A round that nobody can complete would keep all later ones from closing.
+    if (!CanHaveQuorum(step)) {
+      return StepClosed(key, version, step,
+                        "a later step, as a quorum has closed this one at "
+                        "another key and gone on");
+    }
+  }
+  if (!MayOpen(step)) {
+    return WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat(RoundName(step, key), ": expected at most ",
+                         policy_.max_open, " open rounds, got one more")),
+        Reason::kTooManyOpenRounds,
+        {{"key", key}, {"step", step}, {"limit", policy_.max_open}});
+  }
+  return absl::OkStatus();
+}
+
+ClosedRounds Rounds::Add(const Contributor& by, Step step,
+                         Contribution contribution,
+                         Reservation value_reservation) {
+  KeepSteps();
+  const auto [it, is_new] = open_.try_emplace(step);
+  Round& round = it->second;
+  if (is_new) {
+    round.id = NextId();
+    round.rescales = policy_.rescales;
+    round.value_reservation = std::move(value_reservation);
+  }
+  round.contributors.emplace(by.rank, by.identity);
+  if (contribution.needs_sum) ++round.num_to_sum;
+  round.by_rank.emplace(by.rank, std::move(contribution));
+  if (const auto repush = repushes_.find(step); repush != repushes_.end()) {
+    round.had_closed |= repush->second.had_closed;
+    ClearRepush(repush, by.rank);
+  }
+  return CloseComplete();
+}
+
+ClosedRounds Rounds::EndGrace(Step step, uint64_t id) {
+  if (!IsOpen(step, id)) return {};
+  open_.find(step)->second.is_grace_over = true;
+  return CloseComplete();
+}
+
+ClosedRounds Rounds::CloseComplete() {
+  KeepSteps();
+  ClosedRounds closed;
+  for (auto& [step, round] : open_) Advance(step, round);
+  while (!open_.empty()) {
+    const auto first = open_.begin();
+    if (!MayClose(first->first, first->second)) break;
+    const Step step = first->first;
+    closed.push_back(Close(step, std::move(open_.extract(first).mapped())));
+  }
+  return closed;
+}
+
+void Rounds::Advance(Step step, Round& round) const {
+  const WorkerGroup& workers = *policy_.workers;
+  const uint32_t end = workers.end_rank();
+  if (HasQuorum(step, round) && LacksOnlyThoseWhoLeft(step, round)) {
+    round.is_grace_over = true;
+  }
+  for (; round.first_missing < end; ++round.first_missing) {
+    const auto contribution = round.by_rank.find(round.first_missing);
+    if (contribution != round.by_rank.end()) {
+      round.num_leading_slots += contribution->second.slots.size();
+    } else if (!round.contributors.contains(round.first_missing) &&
+               workers.Needs(round.first_missing, step)) {
+      return;
+    }
+  }
+}
+
+bool Rounds::IsComplete(Step step, const Round& round) const {
+  if (round.first_missing >= policy_.workers->end_rank()) return true;
+  return round.is_grace_over && HasQuorum(step, round);
+}
+
+bool Rounds::HasQuorum(Step step, const Round& round) const {
+  const uint32_t quorum = policy_.QuorumOf(step);
+  return quorum > 0 && round.contributors.size() >= quorum;
+}
+
+bool Rounds::IsOpen(Step step, uint64_t id) const {
+  const auto round = open_.find(step);
+  return round != open_.end() && round->second.id == id;
+}
+
+std::vector<std::pair<Step, uint64_t>> Rounds::OpenIds() const {
+  std::vector<std::pair<Step, uint64_t>> ids;
+  for (const auto& [step, round] : open_) ids.emplace_back(step, round.id);
+  return ids;
+}
+
+bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
+  if (!policy_.workers->LacksThoseWhoLeft()) return false;
+  std::vector<uint32_t> members;
+  for (const auto& [rank, identity] : round.contributors) {
+    members.push_back(rank);
+  }
+  return policy_.workers->HaveLeftSinceAny(Missing(step, round), members);
+}
+
+bool Rounds::MayClose(Step step, const Round& round) const {
+  return IsComplete(step, round) && round.partial_end == 0 &&
+         round.num_to_sum == 0 && ScaleOf(step, round) == 1 &&
+         (round.is_exchanged || !policy_.exchanges);
+}
+
+std::optional<Step> Rounds::FirstWithout(
+    absl::Span<const uint32_t> ranks) const {
+  for (const auto& [step, round] : open_) {
+    if (IsComplete(step, round)) continue;
+    // Ranks below the first that is missing are there, or not needed.
+    for (auto rank =
+             std::lower_bound(ranks.begin(), ranks.end(), round.first_missing);
+         rank != ranks.end(); ++rank) {
+      if (!round.contributors.contains(*rank) &&
+          policy_.workers->Needs(*rank, step)) {
+        return step;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
+  KeepSteps();
+  FailedRounds failed;
+  for (auto it = open_.lower_bound(step); it != open_.end();) {
+    const auto& [open_step, round] = *it;
+    // Whoever came while it waited for its sum was told that it is closed.
+    const bool had_closed = round.had_closed || IsComplete(open_step, round);
+    ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
+    for (const auto& [rank, identity] : round.contributors) {
+      AddRepush(rank, open_step, failure);
+    }
+    if (const auto repush = repushes_.find(open_step);
+        repush != repushes_.end()) {
+      repush->second.had_closed |= had_closed;
+      repush->second.overhead.Merge(taken.overhead.Split(
+          std::min(taken.overhead.bytes(),
+                   round.contributors.size() * kContributorBytes)));
+    }
+    it = open_.erase(it);
+  }
+  while (!closed_.empty() && closed_.back().step >= step) {
+    for (const Contributor& each : closed_.back().contributors->by_rank) {
+      AddRepush(each.rank, closed_.back().step, failure);
+    }
+    const auto repush = repushes_.find(closed_.back().step);
+    if (repush != repushes_.end()) repush->second.had_closed = true;
+    ++failed.num_closed;
+    closed_.pop_back();
+  }
+  if (last_closed_ >= step) {
+    last_closed_ = closed_.empty() ? step - 1 : closed_.back().step;
+  }
+  return failed;
+}
+
+void Rounds::AddRepush(uint32_t rank, Step step,
+                       const RoundFailurePtr& failure) {
+  // Whoever has the rank now may have joined later, or nobody may.
+  if (!policy_.workers->Needs(rank, step)) return;
+  Repush& repush = repushes_[step];
+  repush.failure = failure;
+  const auto place =
+      std::lower_bound(repush.ranks.begin(), repush.ranks.end(), rank);
+  if (place != repush.ranks.end() && *place == rank) return;
+  repush.ranks.insert(place, rank);
+  policy_.shared->to_repush.Add(rank, step);
+}
+
+bool Rounds::MustRepush(uint32_t rank, Step step) const {
+  const auto repush = repushes_.find(step);
+  return repush != repushes_.end() &&
+         std::binary_search(repush->second.ranks.begin(),
+                            repush->second.ranks.end(), rank);
+}
+
+Rounds::RoundsToRepush::iterator Rounds::ClearRepush(
+    RoundsToRepush::iterator repush, uint32_t rank) {
+  std::vector<uint32_t>& ranks = repush->second.ranks;
+  const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  if (place != ranks.end() && *place == rank) {
+    ranks.erase(place);
+    policy_.shared->to_repush.Remove(rank, repush->first);
+  }
+  return ranks.empty() ? repushes_.erase(repush) : std::next(repush);
+}
+
+void Rounds::ClearRepush(uint32_t rank) {
+  KeepSteps();
+  for (auto repush = repushes_.begin(); repush != repushes_.end();) {
+    repush = ClearRepush(repush, rank);
+  }
+}
+
+void Rounds::ClearAllRepushes() { ClearRepushesUpTo(UINT64_MAX); }
+
+void Rounds::ClearRepushesUpTo(Step step) {
+  const auto end = repushes_.upper_bound(step);
+  for (auto repush = repushes_.begin(); repush != end; ++repush) {
+    for (const uint32_t rank : repush->second.ranks) {
+      policy_.shared->to_repush.Remove(rank, repush->first);
+    }
+  }
+  repushes_.erase(repushes_.begin(), end);
+}
+
+ClosedRound Rounds::Take(Step step, Round& round) {
+  ClosedRound taken;
+  taken.step = step;
+  taken.value_reservation = std::move(round.value_reservation);
+  taken.overhead = std::move(round.overhead);
+  for (auto& [rank, contribution] : round.by_rank) {
+    std::move(contribution.slots.begin(), contribution.slots.end(),
+              std::back_inserter(taken.slots));
+    taken.tensor_reservation.Merge(std::move(contribution.tensor_reservation));
+    taken.overhead.Merge(std::move(contribution.overhead));
+  }
+  return taken;
+}
+
+// A single contribution is its own sum.
+uint32_t Rounds::NumAveraged(size_t num_contributions) const {
+  if (policy_.aggregation == Aggregation::kSum || num_contributions < 2) {
+    return 0;
+  }
+  const auto size = static_cast<uint32_t>(num_contributions);
+  uint32_t num_trimmed = (size - 1) / 2;
+  if (policy_.aggregation == Aggregation::kTrimmedMean) {
+    // So that 0.29 of 100, whose product is below 29, are 29.
+    constexpr double kAboveRounding = 1 + 1e-12;
+    const double trimmed = policy_.trim_fraction * size * kAboveRounding;
+    num_trimmed = std::min(num_trimmed, static_cast<uint32_t>(trimmed));
+  }
+  return size - 2 * num_trimmed;
+}
+
+ClosedRound Rounds::Close(Step step, Round round) {
+  ClosedRound closed = Take(step, round);
+  closed.num_averaged = NumAveraged(closed.slots.size());
+  last_closed_ = step;
+  closed_.push_back({.step = step,
+                     .contributors = ContributorsOf(round, closed.overhead),
+                     .all_skipped = closed.slots.empty()});
+  ClearRepushesUpTo(step);
+  return closed;
+}
+
+RefPtr<const Contributors> Rounds::ContributorsOf(const Round& round,
+                                                  Reservation& overhead) const {
+  std::vector<Contributor> by_rank;
+  by_rank.reserve(round.contributors.size());
+  for (const auto& [rank, identity] : round.contributors) {
+    by_rank.push_back({rank, identity});
+  }
+  RefPtr<const Contributors>& last = policy_.shared->contributors;
+  if (!last || last->by_rank != by_rank) {
+    const uint64_t bytes =
+        std::min(overhead.bytes(), by_rank.size() * kContributorBytes);
+    last = MakeRefCounted<const Contributors>(std::move(by_rank),
+                                              overhead.Split(bytes));
+  }
+  return last;
+}
+
+void Rounds::RecordApplied(Step step, Version version) {
+  auto closed =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [step](const Closed& each) { return each.step == step; });
+  if (closed == closed_.end()) return;
+  do {
+    closed->version = version;
+  } while (++closed != closed_.end() && closed->all_skipped);
+  while (closed_.size() > policy_.max_open + 1 &&
+         closed_.front().version != 0) {
+    closed_.erase(closed_.begin());
+  }
+}
+
+void Rounds::RecordSkipped(Version version) {
+  const auto first =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [](const Closed& each) { return each.version == 0; });
+  if (first != closed_.end() && first->all_skipped)
+    RecordApplied(first->step, version);
+}
+
+void Rounds::KeepSteps() {
+  history_.Keep(policy_.snapshots, [this] { return Steps(); });
+}
+
+std::vector<AppliedRound> Rounds::Remembered() const {
+  std::vector<AppliedRound> closed;
+  for (const Closed& each : closed_) {
+    closed.push_back({each.step, each.version, each.contributors});
+  }
+  return closed;
+}
+
+RoundSteps Rounds::Steps() const {
+  Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
+  if (!repushes_.empty()) first = std::min(first, repushes_.begin()->first);
+  return {first, last_closed_};
+}
+
+void Rounds::Restore(std::vector<AppliedRound> rounds) {
+  for (AppliedRound& each : rounds) {
+    last_closed_ = each.step;
+    closed_.push_back({.step = each.step,
+                       .version = each.version,
+                       .contributors = std::move(each.contributors)});
+  }
+}
+
+}  // namespace tensorkv

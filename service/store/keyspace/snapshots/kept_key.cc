@@ -1,0 +1,157 @@
+#include "service/store/keyspace/snapshots/kept_key.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "service/store/counted_buffer.h"
+#include "service/store/keyspace/snapshots/open_snapshots.h"
+
+namespace tensorkv {
+
+absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
+                                      DType dtype, const Shape& shape) {
+  const uint64_t bytes = shape.num_elements() * SizeOf(dtype);
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   AllocateCounted(account, bytes, &HostBuffer::Allocate));
+  return Tensor::Unchecked(dtype, shape, std::move(buffer));
+}
+
+KeptKey::KeptKey(const StoredKey& key)
+    : step_history_(key.rounds ? key.rounds->step_history()
+                               : SnapshotHistory<RoundSteps>()),
+      steps_(key.rounds ? key.rounds->Steps() : RoundSteps()) {
+  snapshot_.key = std::string(key.name());
+  if (key.contributions()) {
+    snapshot_.contributions = key.contributions()->ToSnapshot();
+  }
+  // Needed if the key goes before the updates ahead have ended.
+  if (key.rounds) snapshot_.rounds = key.rounds->Remembered();
+}
+
+void KeptKey::TakeRule(const StoredKey& key) {
+  if (std::exchange(has_rule_, true)) return;
+  rule_ = key.rule;
+  rule_state_ = key.rule_state;
+  snapshot_.update_count = key.update_count;
+  snapshot_.total_weight = key.total_weight();
+}
+
+void KeptKey::TakeValue(const StoredKey& key) {
+  TakeRule(key);
+  if (rule_state_) {
+    has_states_ = !rule_state_->states_are_new;
+    has_master_ = rule_state_->master && !rule_state_->master_is_new;
+  }
+  snapshot_.value = key.ToTensor();
+  snapshot_.version = key.version;
+  if (key.rounds) return TakeRounds(*key.rounds);
+  // The key has gone, and what had closed by then is in its value.
+  for (AppliedRound& round : snapshot_.rounds) {
+    if (round.version == 0) round.version = key.version;
+  }
+}
+
+void KeptKey::TakeRounds(const Rounds& rounds) {
+  std::vector<AppliedRound>& applied = snapshot_.rounds;
+  applied = rounds.Remembered();
+  const auto first = std::find_if(
+      applied.begin(), applied.end(),
+      [](const AppliedRound& round) { return round.version == 0; });
+  first_unapplied_ = rounds.Steps().first_unclosed;
+  if (first != applied.end()) {
+    first_unapplied_ = std::min(first_unapplied_, first->step);
+  }
+  applied.erase(first, applied.end());
+}
+
+uint64_t KeptKey::bytes_to_copy() const {
+  if (!rule_state_) return 0;
+  uint64_t bytes = 0;
+  if (has_master_) bytes += rule_state_->master->size_bytes();
+  if (!has_states_) return bytes;
+  for (const RefPtr<Buffer>& state : rule_state_->states) {
+    bytes += state->size_bytes();
+  }
+  return bytes;
+}
+
+absl::Status KeptKey::ForEachState(Visit visit) const {
+  if (!rule_state_) return absl::OkStatus();
+  const DType dtype = snapshot_.value.dtype();
+  const Shape shape = snapshot_.value.shape();
+  const auto& states = rule_state_->states;
+  for (size_t i = 0; i < states.size() && has_states_; ++i) {
+    const StateSpec& spec = rule_->states()[i];
+    RETURN_IF_ERROR(visit(spec.name, StateSpec::DTypeFor(dtype),
+                          spec.ShapeFor(shape), states[i]));
+  }
+  if (!has_master_) return absl::OkStatus();
+  return visit(kSavedMaster, DType::kF32, shape, rule_state_->master);
+}
+
+absl::Status KeptKey::AddCopies(const RefPtr<BudgetAccount>& account,
+                                std::vector<MemoryCopy>& copies) {
+  return ForEachState([&](absl::string_view name, DType dtype,
+                          const Shape& shape, const RefPtr<Buffer>& state) {
+    return AddCopy(account, name, dtype, shape, *state, copies);
+  });
+}
+
+void KeptKey::TakeRemoved(const StoredKey& key) {
+  TakeValue(key);
+  has_states_on_device_ = true;
+  ForEachState([this](absl::string_view name, DType dtype, const Shape& shape,
+                      const RefPtr<Buffer>& state) {
+    snapshot_.states.push_back(
+        {.name = std::string(name),
+         .tensor = Tensor::Unchecked(dtype, shape, state)});
+    return absl::OkStatus();
+  }).IgnoreError();  // nothing fails
+  SetReady(absl::OkStatus());
+}
+
+absl::Status KeptKey::AddCopy(const RefPtr<BudgetAccount>& account,
+                              absl::string_view name, DType dtype,
+                              const Shape& shape, const Buffer& from,
+                              std::vector<MemoryCopy>& copies) {
+  StateSnapshot added = {.name = std::string(name)};
+  ASSIGN_OR_RETURN(added.tensor, AllocateOnHost(account, dtype, shape));
+  copies.push_back({from.data(), added.tensor.mutable_data(),
+                    static_cast<size_t>(added.tensor.size_bytes())});
+  snapshot_.states.push_back(std::move(added));
+  return absl::OkStatus();
+}
+
+KeySnapshot KeptKey::At(uint64_t revision) const {
+  KeySnapshot snapshot = snapshot_;
+  const RoundSteps& steps = step_history_.At(revision, steps_);
+  // Rounds that all have skipped count as applied when they close.
+  std::erase_if(snapshot.rounds, [&steps](const AppliedRound& round) {
+    return round.step > steps.last_closed;
+  });
+  snapshot.first_unsaved = steps.first_unclosed;
+  // One that had closed has failed, or is to be made again.
+  if (first_unapplied_ <= steps.last_closed) {
+    snapshot.first_unsaved = std::min(snapshot.first_unsaved, first_unapplied_);
+  }
+  return snapshot;
+}
+
+// Copies nothing if this alone has the key: then all snapshots that wanted it
+// have ended.
+void KeyCopy::AddDownloads(std::vector<MemoryCopy>& downloads) {
+  if (!kept_->IsUnique()) {
+    const size_t num_downloads = downloads.size();
+    status_ = kept_->AddCopies(account_, downloads);
+    if (!status_.ok()) downloads.resize(num_downloads);
+  }
+  copied_ = kept_->ReleaseStates();
+}
+
+void KeyCopy::End(StoredKey&, const absl::Status& status, const UpdateRule&) {
+  kept_->SetReady(status);
+  snapshots_.changed().notify_all();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,576 @@
+// Saves and restores a namespace.
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "service/store/keyspace/key_creation.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/push/staged_tensors.h"
+#include "service/store/keyspace/rules/rule_changes.h"
+#include "service/store/keyspace/snapshots/open_snapshots.h"
+#include "service/store/keyspace/snapshots/restored_counts.h"
+#include "service/store/keyspace/snapshots/snapshot_copies.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/updates/update_runner.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// Bounds how many keys one locking of the mutex takes: about 50 us.
+constexpr size_t kKeysPerSnapshotLock = 256;
+// Bounds the bytes of states of these keys that are copied at once, for all of
+// which the keys' updates wait.
+constexpr uint64_t kBytesPerSnapshotLock = 16 << 20;
+// Bounds the keys of one locking of a restore, which mostly has the namespace
+// to itself.
+constexpr size_t kKeysPerRestoreBatch = 4096;
+
+// --- Saving ------------------------------------------------------------------
+
+// Returns whether a snapshot leaves the call out: contributions to rounds are
+// recognised by step and rank, and their answers speak of rounds that may not
+// be in the snapshot.
+bool IsLeftOut(const CallSnapshot& call, bool has_rounds) {
+  const bool has_failed = call.answer != nullptr && !call.answer->ok();
+  return has_rounds && call.is_push && !has_failed;
+}
+
+// Adds the calls that a client has made since, of which one cannot tell
+// whether their effect is in the snapshot. Drops those below its later
+// answered_below: others there may have come and gone meanwhile.
+void AddLater(const ClientSnapshot& after, bool has_rounds,
+              ClientSnapshot& client) {
+  std::set<uint64_t> known;
+  for (const CallSnapshot& call : client.calls) known.insert(call.sequence);
+  for (CallSnapshot call : after.calls) {
+    if (known.contains(call.sequence) || (has_rounds && call.is_push)) continue;
+    call.answer = nullptr;
+    client.calls.push_back(std::move(call));
+  }
+  client.answered_below = std::max(client.answered_below, after.answered_below);
+  std::erase_if(client.calls, [&](const CallSnapshot& call) {
+    return call.sequence < client.answered_below;
+  });
+}
+
+// Returns what is to be remembered of the clients that there were before the
+// snapshot and after it. Calls that had an answer before have their effect in
+// the snapshot; of those that had none, one cannot tell.
+std::vector<ClientSnapshot> ClientsOfSnapshot(
+    std::vector<ClientSnapshot> before,
+    const std::vector<ClientSnapshot>& after, bool has_rounds) {
+  std::map<std::pair<std::string, std::string>, ClientSnapshot> clients;
+  for (ClientSnapshot& client : before) {
+    std::erase_if(client.calls, [&](const CallSnapshot& call) {
+      return IsLeftOut(call, has_rounds);
+    });
+    std::pair name(client.caller, client.client_id);
+    clients.emplace(std::move(name), std::move(client));
+  }
+  for (const ClientSnapshot& client : after) {
+    ClientSnapshot& merged = clients[{client.caller, client.client_id}];
+    merged.caller = client.caller;
+    merged.client_id = client.client_id;
+    AddLater(client, has_rounds, merged);
+  }
+  std::vector<ClientSnapshot> all;
+  for (auto& [name, client] : clients) all.push_back(std::move(client));
+  return all;
+}
+
+// Measures how long the mutex is held.
+class Pause {
+ public:
+  Pause(const NamespaceState& state, SnapshotSink& sink)
+      : alarms_(*state.environment.alarms), sink_(sink) {}
+  ~Pause() { sink_.Paused(alarms_.Now() - start_); }
+
+ private:
+  const Alarms& alarms_;
+  SnapshotSink& sink_;
+  const absl::Duration start_ = alarms_.Now();
+};
+
+// One snapshot on its way. Used by one thread.
+class SnapshotRun {
+ public:
+  // Takes all keys, or those of a move that `fence` fences.
+  SnapshotRun(NamespaceState& state, SnapshotSink& sink,
+              std::shared_ptr<const KeyFence::View> fence = nullptr)
+      : state_(state),
+        sink_(sink),
+        is_move_(fence != nullptr),
+        snapshot_(state.name, std::move(fence)) {}
+  ~SnapshotRun() {
+    while (is_open_) {
+      std::vector<KeptKeyPtr> dropped;  // they go without the mutex
+      MutexLock lock(&state_.mutex);
+      Close(dropped);
+    }
+  }
+
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(NamespaceSnapshot begun, Begin());
+    RETURN_IF_ERROR(sink_.Begin(std::move(begun)));
+    while (!snapshot_.is_walked) {
+      Walk();
+      RETURN_IF_ERROR(HandOver());
+    }
+    while (AwaitKeys()) RETURN_IF_ERROR(HandOver());
+    return sink_.End();
+  }
+
+ private:
+  // Begins the snapshot. Errors: Unavailable, if rules change as keys move.
+  absl::StatusOr<NamespaceSnapshot> Begin();
+  // Takes the next keys: those that have changed, and then, if there are no
+  // more of these, some of the table.
+  void Walk();
+  void WalkTable(Transaction& transaction, std::vector<KeptKeyPtr>& taken);
+  // Closes the snapshot, or does a part of that. REQUIRES: the mutex is held.
+  void Close(std::vector<KeptKeyPtr>& dropped) {
+    is_open_ = !state_.snapshots->Close(&snapshot_, kKeysPerLock, dropped);
+  }
+  // Adds a key to those that are ready or wait. REQUIRES: the mutex is held.
+  void AddTaken(KeptKeyPtr key) {
+    if (key->is_ready()) {
+      ready_.push_back(std::move(key));
+    } else {
+      waiting_.push_back(std::move(key));
+    }
+  }
+  // Looks which of the next keys that wait are ready now. REQUIRES: the mutex
+  // is held.
+  void FindReady();
+  // Passes the keys that are ready to the sink, and lets them go.
+  absl::Status HandOver();
+  // Bring tensors that the device has to the host, where `account` counts them.
+  absl::Status BringToHost(KeySnapshot& key, bool has_states_on_device) const;
+  absl::Status BringToHost(const RefPtr<BudgetAccount>& account,
+                           Tensor& tensor) const;
+  // Blocks until some of the keys that wait are ready; returns false if none
+  // waits.
+  bool AwaitKeys();
+
+  NamespaceState& state_;
+  SnapshotSink& sink_;
+  const bool is_move_;
+  OpenSnapshot snapshot_;
+  bool is_open_ = false;
+  // Those that were taken and are yet to be passed on, after their copies have
+  // ended. The mutex guards the keys that wait.
+  std::vector<KeptKeyPtr> ready_;
+  std::deque<KeptKeyPtr> waiting_;
+};
+
+absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
+  NamespaceSnapshot snapshot;
+  snapshot.name = state_.name;
+  snapshot.uid = state_.uid;
+  // Answers stay with the server that has given them.
+  const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
+  std::vector<ClientSnapshot> before;
+  if (!is_move_) before = state_.calls->Save(paused);
+  {
+    // No key is on the way from one rule to another. A change takes long, and
+    // nobody waits while keys are shut.
+    const std::optional<LongLock::Holder> rules_stay =
+        is_move_ ? state_.rules_lock.TryAcquire() : state_.rules_lock.Acquire();
+    if (!rules_stay) {
+      return absl::UnavailableError(
+          absl::StrCat("namespace ", Quoted(state_.name),
+                       ": its rules change as its keys are to move"));
+    }
+    const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
+    snapshot.rules = bound->List();
+    snapshot.multipliers = bound->multipliers.List();
+    MutexLock lock(&state_.mutex);
+    const Pause pause(state_, sink_);
+    state_.snapshots->Open(&snapshot_, ++state_.last_admitted);
+    is_open_ = true;
+    snapshot.config = state_.config;
+    snapshot.former_quorums = state_.mode->former_quorums();
+    snapshot.revision = state_.revision;
+    snapshot.max_version =
+        std::max(state_.version_floor, state_.restored_versions);
+    snapshot.restored_versions = state_.restored_versions;
+    snapshot.workers = state_.workers->Save();
+    snapshot.max_closed_step = state_.workers->max_closed();
+  }
+  // So much as the server has, be that another one then.
+  if (snapshot.config.budget_bytes ==
+      state_.environment.budgets->largest_bytes()) {
+    snapshot.config.budget_bytes = 0;
+  }
+  if (!is_move_) {
+    snapshot.clients =
+        ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
+                          state_.config.mode == Mode::kSync);
+  }
+  return snapshot;
+}
+
+// A key that changes before its turn in the table is among those that have
+// changed from then on, so these come first. Once all are taken, no change
+// needs to know of the snapshot: what waits in the queues of keys stays there.
+void SnapshotRun::Walk() {
+  std::vector<KeptKeyPtr> taken;
+  std::vector<KeptKeyPtr> dropped;  // they go without the mutex
+  Transaction transaction(state_, Transaction::Thread::kOwn);
+  {
+    const Pause pause(state_, sink_);
+    if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken,
+                               dropped)) {
+      WalkTable(transaction, taken);
+      if (snapshot_.is_walked) Close(dropped);
+    }
+    for (KeptKeyPtr& key : taken) AddTaken(std::move(key));
+  }
+  transaction.Unlock();
+}
+
+void SnapshotRun::WalkTable(Transaction& transaction,
+                            std::vector<KeptKeyPtr>& taken) {
+  const std::vector<StoredKey*> keys =
+      state_.keys.List("", snapshot_.walked, kKeysPerSnapshotLock);
+  uint64_t bytes = 0;
+  size_t num_walked = 0;
+  while (num_walked < keys.size() && bytes < kBytesPerSnapshotLock) {
+    StoredKey& key = *keys[num_walked++];
+    if (!snapshot_.Lacks(key.name())) continue;
+    KeptKeyPtr kept = TakeForSnapshot(transaction, key, snapshot_);
+    if (!kept) continue;
+    bytes += kept->bytes_to_copy();
+    taken.push_back(std::move(kept));
+  }
+  if (num_walked > 0)
+    snapshot_.walked = std::string(keys[num_walked - 1]->name());
+  snapshot_.is_walked =
+      num_walked == keys.size() && keys.size() < kKeysPerSnapshotLock;
+}
+
+void SnapshotRun::FindReady() {
+  const size_t num_keys = std::min(waiting_.size(), kKeysPerSnapshotLock);
+  for (size_t i = 0; i < num_keys; ++i) {
+    KeptKeyPtr key = std::move(waiting_.front());
+    waiting_.pop_front();
+    AddTaken(std::move(key));
+  }
+}
+
+absl::Status SnapshotRun::HandOver() {
+  if (!waiting_.empty()) {
+    MutexLock lock(&state_.mutex);
+    FindReady();
+  }
+  for (KeptKeyPtr& key : std::exchange(ready_, {})) {
+    RETURN_IF_ERROR(key->status());
+    KeySnapshot snapshot = key->At(snapshot_.revision);
+    const bool has_states_on_device = key->has_states_on_device();
+    key = nullptr;
+    RETURN_IF_ERROR(BringToHost(snapshot, has_states_on_device));
+    RETURN_IF_ERROR(sink_.Add(std::move(snapshot)));
+  }
+  return absl::OkStatus();
+}
+
+// Waits only once it has looked at all. Those that it has looked at last are
+// not ready then, and each of them tells when it is.
+bool SnapshotRun::AwaitKeys() {
+  size_t num_looked = 0;
+  while (ready_.empty() && !waiting_.empty()) {
+    MutexLock lock(&state_.mutex);
+    FindReady();
+    num_looked += kKeysPerSnapshotLock;
+    if (ready_.empty() && num_looked >= waiting_.size()) {
+      state_.snapshots->changed().wait(state_.mutex);
+    }
+  }
+  return !ready_.empty();
+}
+
+absl::Status SnapshotRun::BringToHost(KeySnapshot& key,
+                                      bool has_states_on_device) const {
+  if (!state_.tensor_placement->copies()) return absl::OkStatus();
+  const MemoryAccounts& memory = state_.memory.host();
+  RETURN_IF_ERROR(BringToHost(memory.values, key.value));
+  if (!has_states_on_device) return absl::OkStatus();
+  for (StateSnapshot& state : key.states) {
+    RETURN_IF_ERROR(BringToHost(memory.state, state.tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotRun::BringToHost(const RefPtr<BudgetAccount>& account,
+                                      Tensor& tensor) const {
+  ASSIGN_OR_RETURN(Tensor on_host,
+                   AllocateOnHost(account, tensor.dtype(), tensor.shape()));
+  RETURN_IF_ERROR(state_.device().Run(
+      {.downloads = {{tensor.data(), on_host.mutable_data(),
+                      static_cast<size_t>(tensor.size_bytes())}}}));
+  tensor = std::move(on_host);
+  return absl::OkStatus();
+}
+
+// --- Restoring ---------------------------------------------------------------
+
+// Returns whether the tensor's memory can become a key's: nobody else has or
+// counts it, and it was allocated for this tensor alone. An adopted one may be
+// read-only.
+bool CanGiveBuffer(const Tensor& tensor) {
+  return tensor.fills_buffer() && tensor.buffer()->IsUnique() &&
+         !tensor.buffer()->account() &&
+         dynamic_cast<const HostBuffer*>(tensor.buffer().get()) != nullptr;
+}
+
+// Has nobody count the tensor, which `account` counts: what becomes of it is
+// counted anew, and must not be counted twice.
+void Uncount(BudgetAccount& account, Tensor& tensor) {
+  if (!IsCountedBy(account, tensor) || !tensor.fills_buffer() ||
+      !tensor.buffer()->IsUnique()) {
+    return;
+  }
+  RefPtr<Buffer> buffer = tensor.TakeBuffer();
+  (void)buffer->ExchangeAccount(nullptr);
+  account.Release(static_cast<int64_t>(buffer->size_bytes()));
+  tensor.SetBuffer(std::move(buffer), 0);
+}
+
+// Has `account` count no more of what was allocated for the keys than the
+// values that become those of keys as they are.
+void UncountOthers(const RefPtr<BudgetAccount>& account,
+                   absl::Span<KeySnapshot> keys) {
+  for (KeySnapshot& key : keys) {
+    for (StateSnapshot& state : key.states) Uncount(*account, state.tensor);
+    const Tensor& value = key.value;
+    if (!value.has_data() ||
+        CanBecomeValue(*account, value.buffer().get(), value.size_bytes())) {
+      continue;
+    }
+    Uncount(*account, key.value);
+  }
+}
+
+// Gives a state of a key what was saved of it: the memory itself, if both are
+// on the host and it can be kept.
+void RestoreState(Tensor& saved, bool is_on_host, RefPtr<Buffer>& state,
+                  std::vector<MemoryCopy>& copies) {
+  if (is_on_host && state->IsUnique() && CanGiveBuffer(saved)) {
+    RefPtr<Buffer> buffer = saved.TakeBuffer();
+    (void)buffer->ExchangeAccount(state->ExchangeAccount(nullptr));
+    state = std::move(buffer);
+    return;
+  }
+  copies.push_back({saved.data(), state->mutable_data(),
+                    static_cast<size_t>(saved.size_bytes())});
+}
+
+Tensor* FindState(KeySnapshot& snapshot, absl::string_view name,
+                  const Buffer& like) {
+  for (StateSnapshot& state : snapshot.states) {
+    if (state.name == name &&
+        static_cast<uint64_t>(state.tensor.size_bytes()) == like.size_bytes()) {
+      return &state.tensor;
+    }
+  }
+  return nullptr;
+}
+
+// Gives the key the states that were saved, or adds their copies. They stay new
+// if the key has another rule by now.
+void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
+                   std::vector<MemoryCopy>& copies) {
+  if (key.rule_state == nullptr) return;
+  RuleState& state = *key.rule_state;
+  state.total_weight = snapshot.total_weight;
+  std::vector<Tensor*> saved;
+  for (size_t i = 0; i < state.states.size(); ++i) {
+    saved.push_back(
+        FindState(snapshot, key.rule->states()[i].name, *state.states[i]));
+  }
+  if (!saved.empty() && std::count(saved.begin(), saved.end(), nullptr) == 0) {
+    for (size_t i = 0; i < saved.size(); ++i) {
+      RestoreState(*saved[i], is_on_host, state.states[i], copies);
+    }
+    state.states_are_new = false;
+  }
+  if (!state.master) return;
+  Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
+  if (master == nullptr) return;
+  RestoreState(*master, is_on_host, state.master, copies);
+  state.master_is_new = false;
+}
+
+// Copies what was saved of states to keys that are there already. Until then
+// updates and checkpoints wait for these keys, and what takes the place of a
+// state does not take its memory away. Used by one thread.
+class StatesToRestore {
+ public:
+  explicit StatesToRestore(NamespaceState& state) : state_(state) {}
+  ~StatesToRestore() {
+    std::vector<KeyPtr> more;
+    {
+      Transaction transaction(state_);
+      for (const Updating& each : updating_)
+        EndUpdating(transaction, each.key, more);
+      transaction.Unlock();
+    }
+    UpdateRunner(state_).RunNext(std::move(more));
+  }
+  StatesToRestore(const StatesToRestore&) = delete;
+  StatesToRestore& operator=(const StatesToRestore&) = delete;
+
+  // Adds the states of a key, which is new, as `saved` has them, which stays
+  // until they are copied. REQUIRES: the mutex is held.
+  void Add(KeySnapshot& saved, StoredKey& key) {
+    const size_t num_copies = copies_.size();
+    RestoreStates(saved, !state_.tensor_placement->copies(), key, copies_);
+    if (copies_.size() == num_copies) return;
+    key.is_updating = true;
+    updating_.push_back({KeyPtr(&key), key.rule_state});
+  }
+
+  absl::Status Copy() {
+    return copies_.empty() ? absl::OkStatus()
+                           : state_.device().CopyToDevice(copies_);
+  }
+
+ private:
+  struct Updating {
+    KeyPtr key;
+    RefPtr<RuleState> state;
+  };
+
+  NamespaceState& state_;
+  std::vector<MemoryCopy> copies_;
+  std::vector<Updating> updating_;
+};
+
+// Gives the key, which is new, all that was saved of it but for its value.
+// REQUIRES: the mutex is held.
+absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
+                        StoredKey& key, StatesToRestore& states) {
+  key.version = snapshot.version;
+  key.update_count = snapshot.update_count;
+  states.Add(snapshot, key);
+  return state.mode->Restore(snapshot, state.memory.metadata(), key);
+}
+
+}  // namespace
+
+absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
+  return SnapshotRun(*state_, sink).Run();
+}
+
+absl::Status Namespace::TakeSnapshotOfFenced(SnapshotSink& sink) {
+  SnapshotRun run(*state_, sink, state_->environment.fence->view());
+  RETURN_IF_ERROR(run.Run());
+  // Rounds that had closed and were not applied may have failed since Fence.
+  if (FenceKeysIfIdle()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("namespace ", Quoted(state_->name),
+                   ": the update of a round has failed, which is to be pushed "
+                   "again before its key moves"));
+}
+
+absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
+  for (auto bound = snapshot.rules.rbegin(); bound != snapshot.rules.rend();
+       ++bound) {
+    RETURN_IF_ERROR(BindRule(*state_, bound->key_pattern, bound->rule, {}));
+  }
+  for (auto bound = snapshot.multipliers.rbegin();
+       bound != snapshot.multipliers.rend(); ++bound) {
+    RETURN_IF_ERROR(
+        BindMultipliers(*state_, bound->key_pattern, bound->multipliers, {}));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
+    const NamespaceSnapshot& snapshot,
+    const NamespaceEnvironment& environment) {
+  NamespaceConfig config = snapshot.config;
+  config.budget_bytes =
+      std::min(config.budget_bytes, environment.budgets->largest_bytes());
+  RETURN_IF_ERROR(
+      CheckRanks(snapshot.workers, PushMode::GroupOf(config).max_workers));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<Namespace> restored,
+      Create(snapshot.name, std::move(config), environment, snapshot.uid));
+  restored->LiftBudget();
+  RETURN_IF_ERROR(restored->BindRules(snapshot));
+  NamespaceState& state = *restored->state_;
+  RETURN_IF_ERROR(state.calls->Restore(snapshot.clients));
+  const uint64_t num_ranks =
+      snapshot.workers.empty() ? 0 : snapshot.workers.back().worker.rank + 1;
+  MutexLock lock(&state.mutex);
+  ASSIGN_OR_RETURN(state.worker_overhead,
+                   Reservation::Create(state.memory.metadata(),
+                                       num_ranks * kWorkerOverheadBytes));
+  state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
+                         state.Now());
+  state.mode->RestoreQuorums(snapshot.former_quorums);
+  state.keys.Reserve(snapshot.num_keys);
+  RestoreCounts(snapshot, state);
+  return restored;
+}
+
+void Namespace::LiftBudget() {
+  state_->memory.SetLimit(state_->environment.budgets->largest_bytes());
+}
+
+void Namespace::EndLiftOfBudget() {
+  MutexLock lock(&state_->mutex);
+  state_->memory.SetLimit(state_->config.budget_bytes);
+}
+
+absl::StatusOr<Tensor> Namespace::AllocateToRestore(DType dtype,
+                                                    const Shape& shape) const {
+  return AllocateOnHost(state_->memory.host().contributions, dtype, shape);
+}
+
+absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
+                                    bool have_arrived) {
+  NamespaceState& state = *state_;
+  const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
+  if (!state.tensor_placement->copies()) {
+    UncountOthers(state.memory.host().contributions, all);
+  }
+  StatesToRestore states(state);
+  Step first_unsaved = UINT64_MAX;
+  const size_t most =
+      std::min<size_t>(state.environment.max_entries, kKeysPerRestoreBatch);
+  for (size_t i = 0; i < all.size(); i += most) {
+    const absl::Span<KeySnapshot> batch = all.subspan(i, most);
+    InitRequest request;
+    request.entries.reserve(batch.size());
+    for (KeySnapshot& key : batch) {
+      request.entries.push_back({key.key, std::move(key.value)});
+      first_unsaved = std::min(first_unsaved, key.first_unsaved);
+    }
+    const auto restore = [&](size_t entry, StoredKey& key) {
+      return RestoreKey(state, batch[entry], key, states);
+    };
+    RETURN_IF_ERROR(
+        CreateKeys(state, std::move(request), have_arrived, restore));
+  }
+  {
+    MutexLock lock(&state.mutex);
+    state.workers->RepeatFrom(first_unsaved);
+  }
+  return states.Copy();
+}
+
+}  // namespace tensorkv

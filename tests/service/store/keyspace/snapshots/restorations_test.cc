@@ -1,0 +1,280 @@
+// What becomes of snapshots that are restored, or moved to another server.
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "service/store/snapshot.h"
+#include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
+#include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::KeptSnapshot;
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::SnapshotsTest;
+using ::tensorkv::testing::StatusIs;
+using ::testing::Each;
+
+using RestorationsTest = SnapshotsTest;
+
+// Keys that come from another server are in a namespace that is in use.
+class RestoredStatesTest : public SnapshotsTest {
+ protected:
+  // Has a store take over two keys, whose momentum is 1, and calls `meanwhile`
+  // with the first when that is there, and its momentum may not be.
+  absl::Status Adopt(std::function<void(const std::string& key)> meanwhile) {
+    CreateNamespace("n");
+    SetRule("n", "sgd(learning_rate=1, momentum=0.5)");
+    for (const char* const key : {"a", "b"}) {
+      Init("n", key);
+      EXPECT_OK(PushTo(store_, key).Wait());
+    }
+    const KeptSnapshot snapshot = Taken("n");
+    first_ = snapshot.keys[0].key;
+    meanwhile_ = std::move(meanwhile);
+    const auto adoption = adopting_.StartAdoption({});
+    EXPECT_OK(adoption->Begin(snapshot.namespaces[0]));
+    AwaitFirst();
+    // The snapshot keeps the states, so that they are copied.
+    return adoption->Add(snapshot.keys);
+  }
+
+  ScriptedBackend adopting_backend_;
+  // Takes keys one by one.
+  MemoryTensorStore adopting_{{.max_entries = 1}, &adopting_backend_, &alarms_};
+
+ private:
+  void AwaitFirst() {
+    adopting_backend_.WhenAllocating([this] {
+      const bool is_there = adopting_.Stat(testing::StatOf({first_}, "n")).ok();
+      is_there ? meanwhile_(first_) : AwaitFirst();
+    });
+  }
+
+  std::string first_;
+  std::function<void(const std::string& key)> meanwhile_;
+};
+
+TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
+  std::string key;
+  std::optional<Answer<absl::StatusOr<PushReply>>> pushed;
+
+  ASSERT_OK(Adopt([&](const std::string& first) {
+    key = first;
+    pushed = PushTo(adopting_, first);
+  }));
+
+  ASSERT_TRUE(pushed);
+  ASSERT_OK(pushed->Wait());
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      PullOf(adopting_, {.name_space = "n", .entries = {{key}}}));
+  // 1 - 1 - (0.5 + 1).
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(-1.5));
+}
+
+TEST_F(RestoredStatesTest, AnotherRuleMayTakeTheirPlace) {
+  ASSERT_OK(Adopt([this](const std::string&) {
+    ASSERT_OK(adopting_.SetRule(testing::SetRuleOf("accumulate", "*", "n")));
+  }));
+
+  ASSERT_OK(PushTo(adopting_, "a").Wait());
+}
+
+TEST_F(RestorationsTest, EachRestoreMakesVersionsOfItsOwn) {
+  CreateNamespace("n");
+  Init("n", "k");
+  const KeptSnapshot snapshot = Taken("n");
+
+  const Version first = PushAfterRestore(snapshot);
+  const Version second = PushAfterRestore(snapshot);
+
+  EXPECT_GT(first, snapshot.namespaces[0].max_version);
+  EXPECT_GT(second, first);
+}
+
+TEST_F(RestorationsTest,
+       RestoreThatBeganFirstAndEndsLastMakesTheHigherVersions) {
+  CreateNamespace("n");
+  Init("n", "k");
+  const KeptSnapshot snapshot = Taken("n");
+  const auto first = store_.StartRestoration(OnExisting::kReplace);
+  Fill(*first, snapshot);
+  const auto second = store_.StartRestoration(OnExisting::kReplace);
+  Fill(*second, snapshot);
+  ASSERT_OK(second->Commit());
+  const Version before = NextVersion(store_);
+  const uint64_t revision = testing::Described(store_, "n").revision();
+
+  ASSERT_OK(first->Commit());
+
+  EXPECT_GT(NextVersion(store_), before);
+  EXPECT_GT(testing::Described(store_, "n").revision(), revision);
+}
+
+TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
+  for (MemoryTensorStore* const store : {&store_, &adopting_}) {
+    ASSERT_OK(store->CreateNamespace(
+        testing::CreateOf("n", {}, OnExisting::kFail, /*uid=*/7)));
+  }
+  Init("n", "k");
+  const KeptSnapshot saved = Taken("n");
+  const auto takeover =
+      store_.StartTakeover({.num_partitions = 1, .partitions = {0}});
+  Fill(*takeover, saved);
+  ASSERT_OK(takeover->Commit());
+  const KeptSnapshot moved = Taken("n");
+
+  const auto adoption = adopting_.StartAdoption({});
+  Fill(*adoption, moved);
+
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, PushTo(adopting_, "k").Wait());
+  EXPECT_GT(reply.results[0].version, moved.namespaces[0].max_version);
+}
+
+// Its contribution was to a round that was open, and is not in the snapshot.
+TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
+  CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
+  Init("n", "k");
+  const JoinRequest join = testing::JoinOf("n", "a", absl::Seconds(10));
+  const Worker worker = WorkerOf(store_.Join(join)->worker());
+  ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait());
+  const KeptSnapshot snapshot = Taken("n");
+  MemoryTensorStore restored({}, &backend_, &alarms_);
+  const auto restoration = restored.StartRestoration(OnExisting::kFail);
+  Fill(*restoration, snapshot);
+  ASSERT_OK(restoration->Commit());
+  const Worker first = WorkerOf(restored.Join(join)->worker());
+
+  ASSERT_OK(restored.Leave(testing::RequestOfMember<LeaveRequest>("n", first)));
+
+  EXPECT_EQ(restored.Join(join)->next_step(), 1u);
+}
+
+TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
+  CreateNamespace("n");
+  Init("n", "k", kMany);
+  ASSERT_OK(store_.UpdateNamespace(
+      testing::UpdateOf("n", {.budget_bytes = 4096}, {"budget_bytes"})));
+  const KeptSnapshot snapshot = Taken("n");
+  for (const bool is_lost : {false, true}) {
+    ScriptedBackend backend;
+    MemoryTensorStore restored({}, &backend, &alarms_);
+    {
+      const auto restoration =
+          is_lost
+              ? restored.StartTakeover({.num_partitions = 1, .partitions = {0}})
+              : restored.StartRestoration(OnExisting::kFail);
+      Fill(*restoration, snapshot);
+      ASSERT_OK(restoration->Commit());
+    }
+    restored.Own({.num_partitions = 1, .partitions = {0}});
+
+    EXPECT_EQ(testing::Described(restored, "n").config().budget_bytes(), 4096u);
+    InitRequest more = {.name_space = "n"};
+    more.entries.push_back({"more", OnesOf(4)});
+    EXPECT_THAT(testing::InitNow(restored, std::move(more)).status(),
+                HasReason(Reason::kOverBudget));
+  }
+}
+
+// What is restored or moved has its memory from the budget.
+class AllocateToRestoreTest : public SnapshotsTest {
+ protected:
+  static constexpr uint64_t kBudget = 8 << 20;
+
+  AllocateToRestoreTest() {
+    CreateNamespace("n");
+    SetRule("n", "adam");
+    Init("n", "k", kMany);
+    EXPECT_OK(PushTo(store_, PushOf("n", "k", kMany)).Wait());
+    snapshot_ = Taken("n");
+  }
+  // The key, in memory of the restoration.
+  static absl::StatusOr<std::vector<KeySnapshot>> CopyOf(
+      const KeySnapshot& key, Restoration& restoration) {
+    KeySnapshot copy = key;
+    const auto copy_of = [&](Tensor& tensor) -> absl::Status {
+      absl::StatusOr<Tensor> made =
+          restoration.Allocate(tensor.dtype(), tensor.shape());
+      if (!made.ok()) return made.status();
+      std::memcpy(made->mutable_data(), tensor.data(), tensor.size_bytes());
+      tensor = *std::move(made);
+      return absl::OkStatus();
+    };
+    absl::Status status = copy_of(copy.value);
+    for (StateSnapshot& state : copy.states) {
+      if (status.ok()) status = copy_of(state.tensor);
+    }
+    if (!status.ok()) return status;
+    std::vector<KeySnapshot> keys;
+    keys.push_back(std::move(copy));
+    return keys;
+  }
+
+  KeptSnapshot snapshot_;
+  ScriptedBackend restored_backend_;
+  MemoryTensorStore restored_{
+      {.budget_bytes = kBudget}, &restored_backend_, &alarms_};
+};
+
+TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
+  const auto restoration = restored_.StartRestoration(OnExisting::kFail);
+  ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
+  const uint64_t before = restored_.used_bytes();
+  const uint64_t bytes = snapshot_.keys[0].size_bytes();
+  EXPECT_EQ(bytes, 3 * kMany * sizeof(float));
+
+  ASSERT_OK_AND_ASSIGN(std::vector<KeySnapshot> keys,
+                       CopyOf(snapshot_.keys[0], *restoration));
+
+  EXPECT_EQ(restored_.used_bytes(), before + bytes);
+  ASSERT_OK(restoration->Add(std::move(keys)));
+  EXPECT_GE(restored_.used_bytes(), before + bytes);
+  EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
+  ASSERT_OK(restoration->Commit());
+  ASSERT_OK(restored_.DeleteNamespace(testing::RemoveOf("n")));
+}
+
+TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {
+  const uint64_t before = restored_.used_bytes();
+  {
+    const auto restoration = restored_.StartRestoration(OnExisting::kFail);
+    ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
+    ASSERT_OK(CopyOf(snapshot_.keys[0], *restoration));
+  }
+
+  EXPECT_EQ(restored_.used_bytes(), before);
+}
+
+TEST_F(AllocateToRestoreTest, IsRefusedWhereThereIsNoRoom) {
+  const auto restoration = restored_.StartRestoration(OnExisting::kFail);
+  ASSERT_OK(restoration->Begin(snapshot_.namespaces[0]));
+
+  EXPECT_THAT(restoration->Allocate(DType::kF32, {kBudget / 2}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  const auto adoption = restored_.StartAdoption({});
+  ASSERT_OK(adoption->Begin(snapshot_.namespaces[0]));
+  EXPECT_THAT(adoption->Allocate(DType::kF32, {kBudget / 2}),
+              HasReason(Reason::kOverBudget));
+}
+
+}  // namespace
+}  // namespace tensorkv

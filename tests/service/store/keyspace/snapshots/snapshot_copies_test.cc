@@ -1,0 +1,184 @@
+// What is kept for snapshots of keys that change, and for how long.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "contract/row_ids.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "service/store/snapshot.h"
+#include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
+#include "tests/testing/key_requests.h"
+#include "tests/testing/namespace_requests.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::KeptSnapshot;
+using ::tensorkv::testing::StatusIs;
+using ::testing::SizeIs;
+
+using SnapshotCopiesTest = testing::SnapshotsTest;
+
+// Its copy waits when all keys are taken, and the snapshot needs no more.
+TEST_F(SnapshotCopiesTest, ARuleThatIsSetAfterTheWalkIsNotInIt) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "idle");
+  Init("n", "updating", kMany);
+  BeginPush(PushOf("n", "updating", kMany));
+  AwaitVersion("n", "updating", 2);
+  backend_.Hold();
+  BeginPush(PushOf("n", "updating", kMany));
+  backend_.WaitUntilHeld();
+  KeptSnapshot snapshot;
+  snapshot.on_add = [&] {
+    if (snapshot.keys.size() > 1) return;
+    SetRule("n", "sgd");
+    backend_.Release();
+  };
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(2));
+  EXPECT_EQ(snapshot.keys[1].key, "updating");
+  EXPECT_EQ(snapshot.keys[1].states.size(), 2u);
+  EXPECT_EQ(snapshot.keys[1].update_count, 2u);
+}
+
+// So many that a change would not ask each of them.
+TEST_F(SnapshotCopiesTest, ThoseThatHaveTakenAllKeysHaveNothingKept) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "k", kMany);
+  BeginPush(PushOf("n", "k", kMany));
+  AwaitVersion("n", "k", 2);
+  const uint64_t before = store_.used_bytes();
+  std::function<void(int)> take = [&](int num_open) {
+    if (num_open == 6) {
+      EXPECT_OK(PushTo(store_, PushOf("n", "k", kMany)).Wait().status());
+      return;
+    }
+    KeptSnapshot snapshot;
+    snapshot.on_add = [&] {
+      snapshot.keys.clear();
+      take(num_open + 1);
+    };
+    EXPECT_OK(store_.TakeSnapshot({"n"}, snapshot));
+    EXPECT_EQ(store_.used_bytes(), before) << num_open;
+  };
+
+  take(0);
+}
+
+TEST_F(SnapshotCopiesTest, ContributionsThatWaitInBoundedModeAreNotInIt) {
+  CreateNamespace("n",
+                  {.mode = Mode::kBounded, .num_workers = 1, .staleness = 1});
+  Init("n", "k", kMany);
+  const auto push = [this](Step step) {
+    PushRequest request = PushOf("n", "k", kMany);
+    request.worker = Worker();
+    request.step = step;
+    BeginPush(std::move(request));
+  };
+  backend_.Hold();
+  push(1);
+  backend_.WaitUntilHeld();
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    push(2);
+    push(3);
+    backend_.Release();
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys[0].contributions, SizeIs(1));
+  EXPECT_EQ(snapshot.keys[0].contributions[0].step, 1u);
+  EXPECT_EQ(snapshot.keys[0].version, 2u);
+}
+
+// The copy of the one runs together with the update of the other.
+TEST_F(SnapshotCopiesTest, CopyDoesNotFailWithAnUpdateOfAnotherKey) {
+  CreateNamespace("n");
+  SetRule("n", "adam", "k");
+  Init("n", "k");
+  Init("n", "other");
+  ASSERT_OK(PushTo(store_, "k").Wait().status());
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    PushRequest both = PushOf("n", "k");
+    both.entries.push_back({"other", false, OnesOf(4)});
+    backend_.FailApply(absl::InternalError("it fails"));
+    EXPECT_THAT(PushTo(store_, std::move(both)).Wait(),
+                StatusIs(absl::StatusCode::kInternal));
+    backend_.FailApply(absl::OkStatus());
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(2));
+  for (const KeySnapshot& key : snapshot.keys) {
+    EXPECT_EQ(key.states.size(), key.key == "k" ? 2u : 0u) << key.key;
+  }
+}
+
+TEST_F(SnapshotCopiesTest, RowsThatFindNoRoomForAllTheirKeysReachNone) {
+  constexpr int64_t kElements = 1 << 16;
+  NamespaceConfig config;
+  // Two values, and a new one of one of them.
+  config.budget_bytes = 7 * kElements * sizeof(float) / 2;
+  CreateNamespace("n", config);
+  SetRule("n", "sgd");
+  PushRequest rows = {.name_space = "n"};
+  for (const std::string key : {"a", "b"}) {
+    Init("n", key, kElements);
+    rows.entries.push_back(
+        {.key = key,
+         .tensor = OnesOf(1),
+         .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+  }
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    EXPECT_THAT(PushTo(store_, rows).Wait(),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  for (const KeySnapshot& key : Taken("n").keys) EXPECT_EQ(key.version, 1u);
+  snapshot.keys.clear();
+  EXPECT_OK(PushTo(store_, rows).Wait().status());
+}
+
+// Nobody writes the states again.
+TEST_F(SnapshotCopiesTest, KeyThatIsRemovedNeedsNoRoomForItsStates) {
+  constexpr int64_t kElements = 1 << 16;
+  NamespaceConfig config;
+  // Two values, the states of one of them, and one tensor more.
+  config.budget_bytes = 11 * kElements * sizeof(float) / 2;
+  CreateNamespace("n", config);
+  SetRule("n", "adam", "k");
+  Init("n", "k", kElements);
+  ASSERT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
+  Init("n", "other", kElements);
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    return store_.Delete(testing::DeleteOf({"k"}, "n")).status();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(2));
+  EXPECT_EQ(snapshot.keys[0].key, "k");
+  EXPECT_EQ(snapshot.keys[0].version, 2u);
+  EXPECT_THAT(snapshot.keys[0].states, SizeIs(2));
+}
+
+}  // namespace
+}  // namespace tensorkv
