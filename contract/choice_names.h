@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
+#include "contract/namespace_config.h"
 
 namespace tensorkv {
 

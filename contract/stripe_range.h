@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/stream_requests.h"
 
 namespace tensorkv {
 

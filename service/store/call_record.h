@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 
 namespace tensorkv {
 

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 
 namespace tensorkv {
 

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "contract/requests.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/namespace_summary.h"

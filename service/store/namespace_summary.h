@@ -15,7 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
+#include "contract/namespace_config.h"
 
 namespace tensorkv {
 

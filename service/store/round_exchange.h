@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "tensor/buffer.h"

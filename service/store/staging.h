@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 

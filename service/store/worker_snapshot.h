@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 
 namespace tensorkv {
 

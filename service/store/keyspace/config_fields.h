@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/namespace_config.h"
 
 namespace tensorkv {
 

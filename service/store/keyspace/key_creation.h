@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/stored_key.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/push/staged_tensors.h"

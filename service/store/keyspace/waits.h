@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 #include "service/store/byte_budget.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/tensor_store.h"

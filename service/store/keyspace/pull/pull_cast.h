@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/stored_key.h"
 #include "tensor/dtype.h"

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "contract/row_ids.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/stored_key.h"

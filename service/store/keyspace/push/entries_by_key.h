@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "service/store/keyspace/namespace_state.h"
 
 namespace tensorkv {

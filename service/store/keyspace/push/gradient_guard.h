@@ -10,7 +10,8 @@
 
 #include "absl/status/status.h"
 #include "base/ref_counted.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
+#include "contract/namespace_config.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/push/entries_by_key.h"
 #include "service/store/namespace_summary.h"

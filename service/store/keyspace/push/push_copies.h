@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_work.h"
 #include "service/store/keyspace/namespace_state.h"

@@ -10,7 +10,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 
 namespace tensorkv {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 
 namespace tensorkv {
 

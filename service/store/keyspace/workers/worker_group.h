@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/call_fields.h"
 #include "service/store/keyspace/workers/group_member.h"
 #include "service/store/keyspace/workers/worker_group_options.h"
 #include "service/store/worker_snapshot.h"

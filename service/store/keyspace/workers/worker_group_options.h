@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "contract/requests.h"
+#include "contract/namespace_config.h"
 #include "service/store/worker_snapshot.h"
 
 namespace tensorkv {
