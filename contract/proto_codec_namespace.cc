@@ -4,7 +4,6 @@
 #include "base/status_macros.h"
 #include "contract/duration.h"
 #include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
 
 namespace tensorkv {
 namespace {
@@ -14,127 +13,41 @@ absl::Status UnknownNumber(absl::string_view field, int number) {
       absl::StrCat(field, ": unknown number ", number));
 }
 
-v1::Mode EncodeMode(Mode mode) {
-  switch (mode) {
-    case Mode::kAsync:
-      return v1::MODE_ASYNC;
-    case Mode::kSync:
-      return v1::MODE_SYNC;
-    case Mode::kBounded:
-      return v1::MODE_BOUNDED;
-    case Mode::kUnknown:
-      break;
-  }
-  return v1::MODE_UNSPECIFIED;
+// Choices have the order of their numbers in the contract, which begin with 1;
+// what is unspecified is the first.
+template <typename Choice>
+constexpr Choice DecodeChoice(int number) {
+  if (number == 0) return Choice();
+  const bool is_known =
+      number > 0 && number <= static_cast<int>(Choice::kUnknown);
+  return is_known ? static_cast<Choice>(number - 1) : Choice::kUnknown;
 }
-
-OnWorkerLoss DecodeOnWorkerLoss(v1::OnWorkerLoss proto) {
-  switch (proto) {
-    case v1::ON_WORKER_LOSS_UNSPECIFIED:
-    case v1::ON_WORKER_LOSS_FAIL:
-      return OnWorkerLoss::kFail;
-    case v1::ON_WORKER_LOSS_CONTINUE:
-      return OnWorkerLoss::kContinue;
-    default:
-      return OnWorkerLoss::kUnknown;
-  }
+template <typename Proto, typename Choice>
+constexpr Proto EncodeChoice(Choice choice) {
+  return choice == Choice::kUnknown
+             ? Proto()
+             : static_cast<Proto>(static_cast<int>(choice) + 1);
 }
-
-v1::OnWorkerLoss EncodeOnWorkerLoss(OnWorkerLoss on_worker_loss) {
-  switch (on_worker_loss) {
-    case OnWorkerLoss::kFail:
-      return v1::ON_WORKER_LOSS_FAIL;
-    case OnWorkerLoss::kContinue:
-      return v1::ON_WORKER_LOSS_CONTINUE;
-    case OnWorkerLoss::kUnknown:
-      break;
-  }
-  return v1::ON_WORKER_LOSS_UNSPECIFIED;
+template <typename Choice, typename Proto>
+constexpr bool IsNumbered(Choice choice, Proto number) {
+  return DecodeChoice<Choice>(number) == choice &&
+         EncodeChoice<Proto>(choice) == number;
 }
-
-OnNonFinite DecodeOnNonFinite(v1::OnNonFinite proto) {
-  switch (proto) {
-    case v1::ON_NON_FINITE_UNSPECIFIED:
-    case v1::ON_NON_FINITE_APPLY:
-      return OnNonFinite::kApply;
-    case v1::ON_NON_FINITE_COUNT:
-      return OnNonFinite::kCount;
-    case v1::ON_NON_FINITE_SKIP:
-      return OnNonFinite::kSkip;
-    case v1::ON_NON_FINITE_REFUSE:
-      return OnNonFinite::kRefuse;
-    default:
-      return OnNonFinite::kUnknown;
-  }
-}
-
-v1::OnNonFinite EncodeOnNonFinite(OnNonFinite on_non_finite) {
-  switch (on_non_finite) {
-    case OnNonFinite::kApply:
-      return v1::ON_NON_FINITE_APPLY;
-    case OnNonFinite::kCount:
-      return v1::ON_NON_FINITE_COUNT;
-    case OnNonFinite::kSkip:
-      return v1::ON_NON_FINITE_SKIP;
-    case OnNonFinite::kRefuse:
-      return v1::ON_NON_FINITE_REFUSE;
-    case OnNonFinite::kUnknown:
-      break;
-  }
-  return v1::ON_NON_FINITE_UNSPECIFIED;
-}
-
-OnLargeNorm DecodeOnLargeNorm(v1::OnLargeNorm proto) {
-  switch (proto) {
-    case v1::ON_LARGE_NORM_UNSPECIFIED:
-    case v1::ON_LARGE_NORM_CLIP:
-      return OnLargeNorm::kClip;
-    case v1::ON_LARGE_NORM_REFUSE:
-      return OnLargeNorm::kRefuse;
-    default:
-      return OnLargeNorm::kUnknown;
-  }
-}
-
-v1::OnLargeNorm EncodeOnLargeNorm(OnLargeNorm on_large_norm) {
-  switch (on_large_norm) {
-    case OnLargeNorm::kClip:
-      return v1::ON_LARGE_NORM_CLIP;
-    case OnLargeNorm::kRefuse:
-      return v1::ON_LARGE_NORM_REFUSE;
-    case OnLargeNorm::kUnknown:
-      break;
-  }
-  return v1::ON_LARGE_NORM_UNSPECIFIED;
-}
-
-Aggregation DecodeAggregation(v1::Aggregation proto) {
-  switch (proto) {
-    case v1::AGGREGATION_UNSPECIFIED:
-    case v1::AGGREGATION_SUM:
-      return Aggregation::kSum;
-    case v1::AGGREGATION_MEDIAN:
-      return Aggregation::kMedian;
-    case v1::AGGREGATION_TRIMMED_MEAN:
-      return Aggregation::kTrimmedMean;
-    default:
-      return Aggregation::kUnknown;
-  }
-}
-
-v1::Aggregation EncodeAggregation(Aggregation aggregation) {
-  switch (aggregation) {
-    case Aggregation::kSum:
-      return v1::AGGREGATION_SUM;
-    case Aggregation::kMedian:
-      return v1::AGGREGATION_MEDIAN;
-    case Aggregation::kTrimmedMean:
-      return v1::AGGREGATION_TRIMMED_MEAN;
-    case Aggregation::kUnknown:
-      break;
-  }
-  return v1::AGGREGATION_UNSPECIFIED;
-}
+static_assert(IsNumbered(Mode::kAsync, v1::MODE_ASYNC));
+static_assert(IsNumbered(Mode::kSync, v1::MODE_SYNC));
+static_assert(IsNumbered(Mode::kBounded, v1::MODE_BOUNDED));
+static_assert(IsNumbered(OnWorkerLoss::kFail, v1::ON_WORKER_LOSS_FAIL));
+static_assert(IsNumbered(OnWorkerLoss::kContinue, v1::ON_WORKER_LOSS_CONTINUE));
+static_assert(IsNumbered(OnNonFinite::kApply, v1::ON_NON_FINITE_APPLY));
+static_assert(IsNumbered(OnNonFinite::kCount, v1::ON_NON_FINITE_COUNT));
+static_assert(IsNumbered(OnNonFinite::kSkip, v1::ON_NON_FINITE_SKIP));
+static_assert(IsNumbered(OnNonFinite::kRefuse, v1::ON_NON_FINITE_REFUSE));
+static_assert(IsNumbered(OnLargeNorm::kClip, v1::ON_LARGE_NORM_CLIP));
+static_assert(IsNumbered(OnLargeNorm::kRefuse, v1::ON_LARGE_NORM_REFUSE));
+static_assert(IsNumbered(Aggregation::kSum, v1::AGGREGATION_SUM));
+static_assert(IsNumbered(Aggregation::kMedian, v1::AGGREGATION_MEDIAN));
+static_assert(IsNumbered(Aggregation::kTrimmedMean,
+                         v1::AGGREGATION_TRIMMED_MEAN));
 
 // Errors: InvalidArgument, with the number that is unknown here.
 absl::Status CheckIsKnown(const NamespaceConfig& config,
@@ -157,36 +70,24 @@ absl::Status CheckIsKnown(const NamespaceConfig& config,
 }
 
 GradientGuard DecodeGuard(const v1::GradientGuard& proto) {
-  return {.on_non_finite = DecodeOnNonFinite(proto.on_non_finite()),
+  return {.on_non_finite = DecodeChoice<OnNonFinite>(proto.on_non_finite()),
           .max_norm = proto.max_norm(),
-          .on_large_norm = DecodeOnLargeNorm(proto.on_large_norm()),
+          .on_large_norm = DecodeChoice<OnLargeNorm>(proto.on_large_norm()),
           .max_call_norm = proto.max_call_norm()};
 }
 
 void EncodeGuard(const GradientGuard& guard, v1::NamespaceConfig* proto) {
   if (guard == GradientGuard()) return;
   v1::GradientGuard* const out = proto->mutable_gradient_guard();
-  out->set_on_non_finite(EncodeOnNonFinite(guard.on_non_finite));
+  out->set_on_non_finite(EncodeChoice<v1::OnNonFinite>(guard.on_non_finite));
   out->set_max_norm(guard.max_norm);
-  out->set_on_large_norm(EncodeOnLargeNorm(guard.on_large_norm));
+  out->set_on_large_norm(EncodeChoice<v1::OnLargeNorm>(guard.on_large_norm));
   out->set_max_call_norm(guard.max_call_norm);
 }
 
 }  // namespace
 
-Mode FromProto(v1::Mode proto) {
-  switch (proto) {
-    case v1::MODE_UNSPECIFIED:
-    case v1::MODE_ASYNC:
-      return Mode::kAsync;
-    case v1::MODE_SYNC:
-      return Mode::kSync;
-    case v1::MODE_BOUNDED:
-      return Mode::kBounded;
-    default:
-      return Mode::kUnknown;
-  }
-}
+Mode FromProto(v1::Mode proto) { return DecodeChoice<Mode>(proto); }
 
 absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto) {
   NamespaceConfig config;
@@ -196,33 +97,34 @@ absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto) {
   if (proto.has_rule()) config.rule = FromProto(proto.rule());
   config.budget_bytes = proto.budget_bytes();
   config.staleness = proto.staleness();
-  config.on_worker_loss = DecodeOnWorkerLoss(proto.on_worker_loss());
+  config.on_worker_loss = DecodeChoice<OnWorkerLoss>(proto.on_worker_loss());
   config.rescale_partial_rounds = proto.rescale_partial_rounds();
   config.quorum = proto.quorum();
   ASSIGN_OR_RETURN(config.quorum_grace,
                    DecodeDuration("quorum_grace", proto.quorum_grace()));
   config.max_open_rounds = proto.max_open_rounds();
   config.gradient_guard = DecodeGuard(proto.gradient_guard());
-  config.aggregation = DecodeAggregation(proto.aggregation());
+  config.aggregation = DecodeChoice<Aggregation>(proto.aggregation());
   config.trim_fraction = proto.trim_fraction();
   config.mirrored = proto.mirrored();
   return config;
 }
 
 void ToProto(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
-  proto->set_mode(EncodeMode(config.mode));
+  proto->set_mode(EncodeChoice<v1::Mode>(config.mode));
   proto->set_num_workers(config.num_workers);
   proto->set_max_workers(config.max_workers);
   ToProto(config.rule, proto->mutable_rule());
   proto->set_budget_bytes(config.budget_bytes);
   proto->set_staleness(config.staleness);
-  proto->set_on_worker_loss(EncodeOnWorkerLoss(config.on_worker_loss));
+  proto->set_on_worker_loss(
+      EncodeChoice<v1::OnWorkerLoss>(config.on_worker_loss));
   proto->set_rescale_partial_rounds(config.rescale_partial_rounds);
   proto->set_quorum(config.quorum);
   EncodeDuration(config.quorum_grace, proto->mutable_quorum_grace());
   proto->set_max_open_rounds(config.max_open_rounds);
   EncodeGuard(config.gradient_guard, proto);
-  proto->set_aggregation(EncodeAggregation(config.aggregation));
+  proto->set_aggregation(EncodeChoice<v1::Aggregation>(config.aggregation));
   proto->set_trim_fraction(config.trim_fraction);
   proto->set_mirrored(config.mirrored);
 }
