@@ -12,6 +12,10 @@
 
 namespace tensorkv {
 
+// Says whether the tensors of a message have their elements, or none, as those
+// in manifests.
+enum class Elements { kPresent, kLeftOut };
+
 // Pieces of memory that, one after another, are one encoded message: metadata
 // that the encoder wrote, and elements where they already are. Keeps all of it
 // alive. The memory must not change while a transport still reads it; a store

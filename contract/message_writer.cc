@@ -1,19 +1,17 @@
 #include "contract/message_writer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "contract/encoding.h"
 #include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
+#include "contract/small_entries.h"
 #include "contract/wire_tags.h"
 #include "contract/wire_writer.h"
 #include "tensor/tensor.h"
@@ -89,6 +87,19 @@ void Write(const Packing& packing, Out& out) {
   out.Message(tag, [&packing](auto& fields) { WriteKind(packing, fields); });
 }
 
+// Writes ids of rows, whose elements manifests have too.
+template <typename Out>
+void WriteField(wire::Tag tag, const RowIds& rows, Out& out) {
+  const Tensor& ids = rows.tensor();
+  const auto size_bytes = static_cast<size_t>(ids.size_bytes());
+  out.Message(tag, [&ids, size_bytes](auto& fields) {
+    fields.Number(wire::kTensorDType, static_cast<uint64_t>(ids.dtype()));
+    fields.Numbers(wire::kTensorShape, ids.shape().dimensions());
+    fields.Bytes(wire::kTensorData,
+                 wire::Payload{ids.buffer(), {ids.data(), size_bytes}});
+  });
+}
+
 template <typename Out>
 void Write(const InitEntry& entry, Out& out) {
   out.Bytes(wire::kInitEntryKey, entry.key);
@@ -96,59 +107,44 @@ void Write(const InitEntry& entry, Out& out) {
 }
 
 template <typename Out>
+void Write(const SetStateEntry& entry, Out& out) {
+  out.Bytes(wire::kSetStateEntryKey, entry.key);
+  out.Bytes(wire::kSetStateEntryState, entry.state);
+  WriteField(wire::kSetStateEntryTensor, entry.tensor, out);
+}
+
+template <typename Out>
+void Write(const GetStateEntry& entry, Out& out) {
+  out.Bytes(wire::kGetStateEntryKey, entry.key);
+  out.Bytes(wire::kGetStateEntryState, entry.state);
+}
+
+template <typename Out>
+void WriteEncoding(wire::Tag tag, const PushEntry& entry, Out& out) {
+  if (entry.encoding) WriteField(tag, entry.encoding->packing(), out);
+}
+
+template <typename Out>
 void Write(const PushEntry& entry, Out& out) {
   out.Bytes(wire::kPushEntryKey, entry.key);
   out.Number(wire::kPushEntrySkip, entry.skip);
   if (entry.skip) return;
-  if (entry.encoding) {
-    WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
-  }
+  WriteEncoding(wire::kPushEntryEncoding, entry, out);
   out.Fixed64(wire::kPushEntryWeight, std::bit_cast<uint64_t>(entry.weight));
   WriteTensor(wire::kPushEntryTensor, entry.dtype(), entry.shape(),
               entry.tensor, out);
 }
 
 template <typename Out>
-void Write(const Value& value, Out& out) {
-  out.Number(wire::kValueVersion, value.version);
-  out.Number(wire::kValueNumContributions, value.num_contributions);
-  WriteField(wire::kValueTensor, value.tensor, out);
-}
-
-template <typename Out>
-void Write(const InitRequest& request, Out& out) {
-  out.Bytes(wire::kInitNamespace, request.name_space);
-  WriteField(wire::kInitCallId, request.call_id, out);
-  out.Fixed64(wire::kInitNamespaceUid, request.namespace_uid);
-  out.Number(wire::kInitOnExisting, EncodeOnExisting(request.on_existing));
-  WriteField(wire::kInitEntries, request.entries, out);
-}
-
-template <typename Out>
-void WriteAllButEntries(const PushRequest& request, Out& out) {
-  out.Bytes(wire::kPushNamespace, request.name_space);
-  WriteField(wire::kPushCallId, request.call_id, out);
-  out.Fixed64(wire::kPushNamespaceUid, request.namespace_uid);
-  WriteField(wire::kPushWorker, request.worker, out);
-  out.Number(wire::kPushStep, request.step);
-}
-
-template <typename Out>
-void Write(const PushRequest& request, Out& out) {
-  WriteAllButEntries(request, out);
-  WriteField(wire::kPushEntries, request.entries, out);
-}
-
-// AskedValues holds what a PushPullRequest has before its push.
-struct AskedValues {
-  uint64_t max_reply_bytes = 0;
-  DType dtype = DType::kUnknown;
-};
-
-template <typename Out>
-void Write(const AskedValues& values, Out& out) {
-  out.Number(wire::kPushPullMaxReplyBytes, values.max_reply_bytes);
-  out.Number(wire::kPushPullDType, static_cast<uint64_t>(values.dtype));
+void WriteOfRows(const PushEntry& entry, Out& out) {
+  out.Bytes(wire::kPushRowsEntryKey, entry.key);
+  out.Number(wire::kPushRowsEntrySkip, entry.skip);
+  out.Number(wire::kPushRowsEntryUpdateAllRows, entry.update_all_rows);
+  if (entry.skip) return;
+  WriteEncoding(wire::kPushRowsEntryEncoding, entry, out);
+  if (entry.rows) WriteField(wire::kPushRowsEntryRows, *entry.rows, out);
+  WriteTensor(wire::kPushRowsEntryTensor, entry.dtype(), entry.shape(),
+              entry.tensor, out);
 }
 
 template <typename Out>
@@ -158,19 +154,144 @@ void Write(const PullEntry& entry, Out& out) {
 }
 
 template <typename Out>
-void WriteAllButEntries(const PullRequest& request, uint64_t max_reply_bytes,
-                        Out& out) {
-  out.Bytes(wire::kPullNamespace, request.name_space);
-  out.Fixed64(wire::kPullNamespaceUid, request.namespace_uid);
-  WriteField(wire::kPullWorker, request.worker, out);
-  out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
-  out.Number(wire::kPullMaxReplyBytes, max_reply_bytes);
+void WriteOfRows(const PullEntry& entry, Out& out) {
+  out.Bytes(wire::kPullRowsEntryKey, entry.key);
+  out.Number(wire::kPullRowsEntryMinVersion, entry.min_version);
+  if (entry.rows) WriteField(wire::kPullRowsEntryRows, *entry.rows, out);
+}
+
+template <typename Out>
+void Write(const Value& value, Out& out) {
+  out.Number(wire::kValueVersion, value.version);
+  out.Number(wire::kValueNumContributions, value.num_contributions);
+  WriteField(wire::kValueTensor, value.tensor, out);
+}
+
+// Writes the fields with which requests begin, under the same numbers in all
+// of them.
+template <typename Request, typename Out>
+void WriteCaller(const Request& request, Out& out) {
+  out.Bytes(wire::kNamespace, request.name_space);
+  if constexpr (requires { request.call_id; }) {
+    WriteField(wire::kCallId, request.call_id, out);
+  }
+  out.Fixed64(wire::kNamespaceUid, request.namespace_uid);
+  if constexpr (requires { request.worker; }) {
+    WriteField(wire::kWorker, request.worker, out);
+  }
+}
+
+// What the caller says in place of what is in a request.
+using MaxReplyBytes = std::optional<uint64_t>;
+
+template <typename Out>
+void Write(const InitRequest& request, MaxReplyBytes, Out& out) {
+  WriteCaller(request, out);
+  out.Number(wire::kInitOnExisting, EncodeOnExisting(request.on_existing));
+  WriteField(wire::kEntries, request.entries, out);
+}
+
+template <typename Out>
+void Write(const SetStateRequest& request, MaxReplyBytes, Out& out) {
+  WriteCaller(request, out);
+  WriteField(wire::kEntries, request.entries, out);
+}
+
+template <typename Out>
+void WriteAllButEntries(const PushRequest& request, Out& out) {
+  WriteCaller(request, out);
+  out.Number(wire::kPushStep, request.step);
+}
+
+template <typename Out>
+void Write(const PushRequest& request, MaxReplyBytes, Out& out) {
+  WriteAllButEntries(request, out);
+  WriteField(wire::kEntries, request.entries, out);
+}
+
+template <typename Entries, typename Out>
+void WriteEntriesOfRows(const Entries& entries, Out& out) {
+  for (const auto& entry : entries) {
+    out.Message(wire::kEntries,
+                [&entry](auto& fields) { WriteOfRows(entry, fields); });
+  }
+}
+
+template <typename Out>
+void WriteOfRows(const PushRequest& request, Out& out) {
+  WriteAllButEntries(request, out);
+  WriteEntriesOfRows(request.entries, out);
+}
+template <typename Out>
+void Write(const PushRowsRequest& request, MaxReplyBytes, Out& out) {
+  WriteOfRows(request, out);
+}
+
+// Writes what a PushPullRequest has before its push.
+template <typename Out>
+void WriteAllButPush(const PushPullRequest& request, MaxReplyBytes max,
+                     Out& out) {
+  out.Number(wire::kMaxReplyBytes, max.value_or(request.max_reply_bytes));
   out.Number(wire::kPullDType, static_cast<uint64_t>(request.dtype));
 }
 
 template <typename Out>
-void Write(const PullReply& reply, Out& out) {
-  WriteField(wire::kReplyValues, reply.values, out);
+void Write(const PushPullRequest& request, MaxReplyBytes max, Out& out) {
+  WriteAllButPush(request, max, out);
+  out.Message(wire::kPushPullPush, [&request](auto& fields) {
+    const PushRequest& push = request;
+    Write(push, {}, fields);
+  });
+}
+
+template <typename Out>
+void WriteAllButEntries(const PullRequest& request, MaxReplyBytes max,
+                        Out& out) {
+  WriteCaller(request, out);
+  out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
+  out.Number(wire::kMaxReplyBytes, max.value_or(request.max_reply_bytes));
+}
+
+template <typename Out>
+void Write(const PullRequest& request, MaxReplyBytes max, Out& out) {
+  WriteAllButEntries(request, max, out);
+  out.Number(wire::kPullDType, static_cast<uint64_t>(request.dtype));
+  WriteField(wire::kEntries, request.entries, out);
+}
+
+template <typename Out>
+void WriteOfRows(const PullRequest& request, MaxReplyBytes max, Out& out) {
+  WriteAllButEntries(request, max, out);
+  WriteEntriesOfRows(request.entries, out);
+}
+template <typename Out>
+void Write(const PullRowsRequest& request, MaxReplyBytes max, Out& out) {
+  WriteOfRows(request, max, out);
+}
+
+template <typename Out>
+void Write(const GetStateRequest& request, MaxReplyBytes max, Out& out) {
+  WriteCaller(request, out);
+  out.Number(wire::kMaxReplyBytes, max.value_or(request.max_reply_bytes));
+  WriteField(wire::kEntries, request.entries, out);
+}
+
+// The only stripe of a call is left out.
+template <typename Out>
+void WriteStripe(const Stripe& stripe, Out& out) {
+  if (stripe == Stripe()) return;
+  out.Message(wire::kStripe, [&stripe](auto& fields) {
+    fields.Number(wire::kStripeIndex, stripe.index);
+    fields.Number(wire::kStripeCount, stripe.count);
+    fields.Fixed64(wire::kStripeGroup, stripe.group);
+  });
+}
+
+// A call of rows is one if an entry has some.
+template <typename Request>
+bool IsOfRows(const Request& request) {
+  return std::any_of(request.entries.begin(), request.entries.end(),
+                     [](const auto& entry) { return bool{entry.rows}; });
 }
 
 template <typename T, typename Out>
@@ -188,266 +309,157 @@ void WriteField(wire::Tag tag, const std::vector<T>& values, Out& out) {
   for (const T& value : values) WriteField(tag, value, out);
 }
 
-template <typename T>
-EncodedMessage Encode(const T& value) {
-  return wire::Encode([&value](auto& out) { Write(value, out); });
+template <typename Out>
+void WriteValues(absl::Span<const Value> values, Out& out) {
+  for (const Value& value : values) WriteField(wire::kReplyValues, value, out);
 }
 
 // --- Many small entries -----------------------------------------------------
 
-// One piece of memory that is written from its beginning on.
-class OnePiece {
- public:
-  explicit OnePiece(size_t max_bytes, BufferPool* pool = nullptr) {
-    if (pool != nullptr) {
-      buffer_ = pool->Allocate(max_bytes).value_or(nullptr);
-    }
-    if (buffer_) {
-      begin_ = buffer_->mutable_data();
-      return;
-    }
-    auto bytes = std::make_unique_for_overwrite<char[]>(max_bytes);
-    begin_ = bytes.get();
-    buffer_ = MakeRefCounted<AdoptedBuffer>(begin_, max_bytes,
-                                            [keep_alive = std::move(bytes)] {});
-  }
-
-  char* begin() { return begin_; }
-
-  // Returns the message of what was written up to `end`.
-  EncodedMessage Finish(const char* end) && {
-    return std::move(*this).Finish(begin_, end);
-  }
-  EncodedMessage Finish(const char* begin, const char* end) && {
-    EncodedMessage message;
-    message.Add(std::move(buffer_), begin, end - begin);
-    return message;
-  }
-
- private:
-  RefPtr<Buffer> buffer_;
-  char* begin_ = nullptr;
-};
-
-char* Append(const EncodedMessage& message, char* next) {
-  for (const EncodedMessage::Piece& piece : message.pieces()) {
-    std::memcpy(next, piece.data, piece.size_bytes);
-    next += piece.size_bytes;
-  }
-  return next;
+EncodedMessage EncodeAllButEntries(const PushRequest& request) {
+  return wire::Encode([&](auto& out) { WriteAllButEntries(request, out); });
 }
 
-// Writes a number, which is left out at its default.
-char* WriteNumber(wire::Tag tag, uint64_t number, char* next) {
-  if (number == 0) return next;
-  *next++ = static_cast<char>(tag);
-  return wire::WriteNumber(number, next);
+template <typename Request>
+std::optional<EncodedMessage> EncodeSmall(const Request&, MaxReplyBytes,
+                                          BufferPool*) {
+  return std::nullopt;
+}
+std::optional<EncodedMessage> EncodeSmall(const PushRequest& request,
+                                          MaxReplyBytes, BufferPool* pool) {
+  return wire::EncodeIfSmall(wire::kEntries, wire::kPushEntryTensor,
+                             absl::MakeConstSpan(request.entries),
+                             {.fields = EncodeAllButEntries(request)}, pool);
+}
+std::optional<EncodedMessage> EncodeSmall(const PushPullRequest& request,
+                                          MaxReplyBytes max, BufferPool* pool) {
+  const auto before = [&](auto& out) { WriteAllButPush(request, max, out); };
+  return wire::EncodeIfSmall(wire::kEntries, wire::kPushEntryTensor,
+                             absl::MakeConstSpan(request.entries),
+                             {.before = wire::Encode(before),
+                              .field = wire::kPushPullPush,
+                              .fields = EncodeAllButEntries(request)},
+                             pool);
 }
 
-size_t BytesOfNumber(uint64_t number) {
-  return number == 0 ? 0 : 1 + wire::NumberSize(number);
+// Encodes values, in the field `field` of a message if there is one.
+EncodedMessage EncodeValues(absl::Span<const Value> values,
+                            std::optional<wire::Tag> field) {
+  std::optional<EncodedMessage> small = wire::EncodeIfSmall(
+      wire::kReplyValues, wire::kValueTensor, values, {.field = field});
+  if (small) return *std::move(small);
+  return wire::Encode([&](auto& out) {
+    if (!field) return WriteValues(values, out);
+    out.Message(*field, [&](auto& fields) { WriteValues(values, fields); });
+  });
 }
 
-size_t BytesBeforeTensor(const Value& value) {
-  return BytesOfNumber(value.version) + BytesOfNumber(value.num_contributions);
-}
-char* WriteBeforeTensor(const Value& value, char* next) {
-  next = WriteNumber(wire::kValueVersion, value.version, next);
-  return WriteNumber(wire::kValueNumContributions, value.num_contributions,
-                     next);
-}
+// --- Streams ----------------------------------------------------------------
 
-// Returns what a key takes, which is left out if it is empty.
-size_t BytesOfKey(const std::string& key) {
-  return key.empty() ? 0 : 1 + wire::NumberSize(key.size()) + key.size();
-}
-char* WriteKey(wire::Tag tag, const std::string& key, char* next) {
-  if (key.empty()) return next;
-  next = wire::WriteRunHeader(tag, key.size(), next);
-  std::memcpy(next, key.data(), key.size());
-  return next + key.size();
-}
-
-size_t BytesBeforeTensor(const PushEntry& entry) {
-  return BytesOfKey(entry.key);
-}
-char* WriteBeforeTensor(const PushEntry& entry, char* next) {
-  return WriteKey(wire::kPushEntryKey, entry.key, next);
-}
-
-bool HasOnlyTensor(const Value&) { return true; }
-bool HasOnlyTensor(const PushEntry& entry) {
-  return !entry.skip && !entry.encoding &&
-         std::bit_cast<uint64_t>(entry.weight) == 0;
-}
-
-// Entries that have nothing but what comes before their tensor and a tensor
-// whose elements are copied: what calls over many keys are made of. They are
-// measured and written without a step per field.
-template <typename Entry>
-class SmallEntries {
- public:
-  SmallEntries(wire::Tag tag, wire::Tag tensor_tag,
-               absl::Span<const Entry> entries)
-      : tag_(tag), tensor_tag_(tensor_tag), entries_(entries) {}
-
-  // Returns what they take; nothing if one of them is not of this kind.
-  std::optional<size_t> Measure() {
-    size_t bytes = 0;
-    for (const Entry& entry : entries_) {
-      const size_t size = entry.tensor.size_bytes();
-      if (size > wire::kMaxCopiedBytes || !HasOnlyTensor(entry)) {
-        return std::nullopt;
-      }
-      const size_t fields =
-          BytesBeforeTensor(entry) + HeaderOf(entry, size).size() + size;
-      bytes += 1 + wire::NumberSize(fields) + fields;
-    }
-    return bytes;
-  }
-
-  // Returns what is enough for all of them, which takes less to find; nothing
-  // likewise.
-  std::optional<size_t> Bound() const {
-    static_assert(std::is_same_v<Entry, Value>, "a key has no bound here");
-    constexpr size_t kMaxNumberBytes = 10;
-    constexpr size_t kVersionBytes = 1 + kMaxNumberBytes;
-    constexpr size_t kNumContributionsBytes = 1 + kMaxNumberBytes;
-    constexpr size_t kDTypeBytes = 1 + 1;
-    constexpr size_t kRunHeaderBytes = 1 + 2;  // a tag and a length
-    // The headers are those of the entry, tensor, shape and elements.
-    constexpr size_t kMaxFieldBytes = kVersionBytes + kNumContributionsBytes +
-                                      kDTypeBytes + 4 * kRunHeaderBytes;
-    static_assert(kMaxFieldBytes + kMaxNumberBytes * Shape::kMaxRank +
-                          wire::kMaxCopiedBytes <
-                      1 << 14,
-                  "a length takes two bytes");
-    size_t bytes = 0;
-    for (const Entry& entry : entries_) {
-      const size_t size = entry.tensor.size_bytes();
-      if (size > wire::kMaxCopiedBytes || !HasOnlyTensor(entry)) {
-        return std::nullopt;
-      }
-      bytes += kMaxFieldBytes + kMaxNumberBytes * entry.tensor.shape().rank();
-      bytes += size;
-    }
-    return bytes;
-  }
-
-  // REQUIRES: they were measured, or their bound was asked for.
-  char* Write(char* next) {
-    for (const Entry& entry : entries_) {
-      const size_t size = entry.tensor.size_bytes();
-      const absl::string_view header = HeaderOf(entry, size);
-      const size_t fields = BytesBeforeTensor(entry) + header.size() + size;
-      next = wire::WriteRunHeader(tag_, fields, next);
-      next = WriteBeforeTensor(entry, next);
-      std::memcpy(next, header.data(), header.size());
-      next += header.size();
-      if (size > 0) std::memcpy(next, entry.tensor.data(), size);
-      next += size;
-    }
-    return next;
-  }
-
- private:
-  absl::string_view HeaderOf(const Entry& entry, size_t size_bytes) {
-    const Tensor& tensor = entry.tensor;
-    return header_.Get(tensor_tag_, tensor.dtype(), tensor.shape(), size_bytes);
-  }
-
-  const wire::Tag tag_;
-  const wire::Tag tensor_tag_;
-  const absl::Span<const Entry> entries_;
-  wire::TensorHeader header_;
-};
-
-// Encodes a PushRequest or, with `values`, a PushPullRequest that has it.
-EncodedMessage EncodeAnyPush(const PushRequest& request,
-                             const std::optional<AskedValues>& values,
-                             BufferPool* pool) {
-  SmallEntries entries(wire::kPushEntries, wire::kPushEntryTensor,
-                       absl::MakeConstSpan(request.entries));
-  const std::optional<size_t> entries_bytes = entries.Measure();
-  if (!entries_bytes) {
-    if (!values) return Encode(request);
-    return wire::Encode([&](auto& out) {
-      Write(*values, out);
-      WriteField(wire::kPushPullPush, request, out);
-    });
-  }
-  const EncodedMessage before = values ? Encode(*values) : EncodedMessage();
-  const EncodedMessage others =
-      wire::Encode([&](auto& out) { WriteAllButEntries(request, out); });
-  const size_t bytes = others.size_bytes() + *entries_bytes;
-  const size_t header_bytes = values ? 1 + wire::NumberSize(bytes) : 0;
-  OnePiece piece(before.size_bytes() + header_bytes + bytes, pool);
-  char* next = Append(before, piece.begin());
-  if (values) next = wire::WriteRunHeader(wire::kPushPullPush, bytes, next);
-  return std::move(piece).Finish(entries.Write(Append(others, next)));
-}
-
-// Returns what entries take that name a key alone, as those of most pulls do;
-// nothing if one of them says more.
-std::optional<size_t> MeasureNames(const std::vector<PullEntry>& entries) {
-  size_t bytes = 0;
-  for (const PullEntry& entry : entries) {
-    if (entry.min_version != 0) return std::nullopt;
-    const size_t fields = BytesOfKey(entry.key);
-    bytes += 1 + wire::NumberSize(fields) + fields;
-  }
-  return bytes;
-}
-
-// REQUIRES: they were measured.
-char* WriteNames(const std::vector<PullEntry>& entries, char* next) {
-  for (const PullEntry& entry : entries) {
-    next =
-        wire::WriteRunHeader(wire::kPullEntries, BytesOfKey(entry.key), next);
-    next = WriteKey(wire::kPullEntryKey, entry.key, next);
-  }
-  return next;
-}
-
-// Encodes a PullRequest, or one in the field `tag` of another message.
-EncodedMessage EncodeAnyPull(std::optional<wire::Tag> tag,
-                             const PullRequest& request,
-                             uint64_t max_reply_bytes, BufferPool* pool) {
-  const auto write_others = [&request, max_reply_bytes](auto& out) {
-    WriteAllButEntries(request, max_reply_bytes, out);
+// Encodes a chunk with a manifest, which has the call in the field `tag`.
+template <typename WriteCall>
+EncodedMessage EncodeManifestOf(wire::Tag tag, const Stripe& stripe,
+                                WriteCall write_call) {
+  const auto write_manifest = [&](auto& out) {
+    if (tag < wire::kStripe) out.Message(tag, write_call);
+    WriteStripe(stripe, out);
+    if (tag > wire::kStripe) out.Message(tag, write_call);
   };
-  const std::optional<size_t> names_bytes = MeasureNames(request.entries);
-  if (!names_bytes) {
-    const auto write = [&](auto& out) {
-      write_others(out);
-      WriteField(wire::kPullEntries, request.entries, out);
-    };
-    if (!tag) return wire::Encode(write);
-    return wire::Encode([&](auto& out) { out.Message(*tag, write); });
-  }
-  const EncodedMessage others = wire::Encode(write_others);
-  const size_t bytes = others.size_bytes() + *names_bytes;
-  OnePiece piece(bytes + (tag ? 1 + wire::NumberSize(bytes) : 0), pool);
-  char* next = piece.begin();
-  if (tag) next = wire::WriteRunHeader(*tag, bytes, next);
-  char* const names = Append(others, next);
-  return std::move(piece).Finish(WriteNames(request.entries, names));
+  return wire::Encode(
+      [&](auto& out) { out.Message(wire::kChunkManifest, write_manifest); },
+      /*pool=*/nullptr, Elements::kLeftOut);
+}
+
+// Encodes a PullStreamRequest with the call in the field `tag`.
+template <typename WriteCall>
+EncodedMessage EncodePullStreamOf(wire::Tag tag,
+                                  const PullStreamOptions& options,
+                                  WriteCall write_call, BufferPool* pool) {
+  return wire::Encode(
+      [&](auto& out) {
+        if (tag < wire::kStripe) out.Message(tag, write_call);
+        WriteStripe(options.stripe, out);
+        out.Number(wire::kPullStreamMaxPartBytes, options.max_part_bytes);
+        if (tag == wire::kPullStreamPullRows) out.Message(tag, write_call);
+        out.Number(wire::kPullStreamAllowBatches, options.allow_batches);
+        if (tag == wire::kPullStreamGetState) out.Message(tag, write_call);
+      },
+      pool);
 }
 
 }  // namespace
 
-EncodedMessage EncodeInit(const InitRequest& request) {
-  return Encode(request);
+template <typename Request>
+EncodedMessage EncodeRequest(const Request& request,
+                             std::optional<uint64_t> max_reply_bytes,
+                             BufferPool* pool) {
+  std::optional<EncodedMessage> small =
+      EncodeSmall(request, max_reply_bytes, pool);
+  if (small) return *std::move(small);
+  return wire::Encode([&](auto& out) { Write(request, max_reply_bytes, out); },
+                      pool);
 }
 
-EncodedMessage EncodePush(const PushRequest& request, BufferPool* pool) {
-  return EncodeAnyPush(request, std::nullopt, pool);
+#define TENSORKV_INSTANTIATE(Request)                   \
+  template EncodedMessage EncodeRequest(const Request&, \
+                                        std::optional<uint64_t>, BufferPool*)
+TENSORKV_INSTANTIATE(InitRequest);
+TENSORKV_INSTANTIATE(SetStateRequest);
+TENSORKV_INSTANTIATE(PushRequest);
+TENSORKV_INSTANTIATE(PushRowsRequest);
+TENSORKV_INSTANTIATE(PushPullRequest);
+TENSORKV_INSTANTIATE(PullRequest);
+TENSORKV_INSTANTIATE(PullRowsRequest);
+TENSORKV_INSTANTIATE(GetStateRequest);
+#undef TENSORKV_INSTANTIATE
+
+EncodedMessage EncodeManifest(const InitRequest& request,
+                              const Stripe& stripe) {
+  return EncodeManifestOf(wire::kManifestInit, stripe,
+                          [&](auto& out) { Write(request, {}, out); });
 }
 
-EncodedMessage EncodePushPull(const PushPullRequest& request,
-                              uint64_t max_reply_bytes, BufferPool* pool) {
-  return EncodeAnyPush(request, AskedValues{max_reply_bytes, request.dtype},
-                       pool);
+EncodedMessage EncodeManifest(const SetStateRequest& request,
+                              const Stripe& stripe) {
+  return EncodeManifestOf(wire::kManifestSetState, stripe,
+                          [&](auto& out) { Write(request, {}, out); });
+}
+
+EncodedMessage EncodeManifest(const PushRequest& request,
+                              const Stripe& stripe) {
+  if (IsOfRows(request)) {
+    return EncodeManifestOf(wire::kManifestPushRows, stripe,
+                            [&](auto& out) { WriteOfRows(request, out); });
+  }
+  return EncodeManifestOf(wire::kManifestPush, stripe,
+                          [&](auto& out) { Write(request, {}, out); });
+}
+
+EncodedMessage EncodeManifest(const PushPullRequest& request,
+                              const Stripe& stripe) {
+  return EncodeManifestOf(wire::kManifestPushPull, stripe,
+                          [&](auto& out) { Write(request, {}, out); });
+}
+
+EncodedMessage EncodePullStream(const PullRequest& request,
+                                const PullStreamOptions& options,
+                                BufferPool* pool) {
+  if (IsOfRows(request)) {
+    return EncodePullStreamOf(
+        wire::kPullStreamPullRows, options,
+        [&](auto& out) { WriteOfRows(request, {}, out); }, pool);
+  }
+  return EncodePullStreamOf(
+      wire::kPullStreamPull, options,
+      [&](auto& out) { Write(request, {}, out); }, pool);
+}
+
+EncodedMessage EncodePullStream(const GetStateRequest& request,
+                                const PullStreamOptions& options,
+                                BufferPool* pool) {
+  return EncodePullStreamOf(
+      wire::kPullStreamGetState, options,
+      [&](auto& out) { Write(request, {}, out); }, pool);
 }
 
 // A result takes so few bytes that their room is not measured first.
@@ -455,70 +467,40 @@ EncodedMessage EncodePushReply(const PushReply& reply) {
   constexpr size_t kMaxNumberBytes = 1 + 10;
   constexpr size_t kMaxFieldsBytes = 2 * kMaxNumberBytes + 2;
   static_assert(kMaxFieldsBytes < 0x80, "its size takes one byte");
-  OnePiece piece(reply.results.size() * (2 + kMaxFieldsBytes));
-  char* end = piece.begin();
+  RefPtr<Buffer> buffer = wire::AllocateBytes(
+      reply.results.size() * (2 + kMaxFieldsBytes), /*pool=*/nullptr);
+  char* const begin = buffer->mutable_data();
+  char* end = begin;
   for (const PushResult& result : reply.results) {
     char* const fields = end + 2;
-    char* next = WriteNumber(wire::kPushResultVersion, result.version, fields);
-    next = WriteNumber(wire::kPushResultStep, result.step, next);
-    next = WriteNumber(wire::kPushResultRepeated, result.repeated, next);
+    char* next =
+        wire::WriteNumber(wire::kPushResultVersion, result.version, fields);
+    next = wire::WriteNumber(wire::kPushResultStep, result.step, next);
+    next = wire::WriteNumber(wire::kPushResultRepeated, result.repeated, next);
     end[0] = static_cast<char>(wire::kPushResults);
     end[1] = static_cast<char>(next - fields);
     end = next;
   }
-  return std::move(piece).Finish(end);
-}
-
-EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes,
-                          BufferPool* pool) {
-  return EncodeAnyPull(std::nullopt, request, max_reply_bytes, pool);
-}
-
-EncodedMessage EncodePullStream(const PullStreamRequest& request,
-                                BufferPool* pool) {
-  const auto& pull = std::get<PullRequest>(request.request);
-  EncodedMessage message =
-      EncodeAnyPull(wire::kPullStreamPull, pull, pull.max_reply_bytes, pool);
-  const EncodedMessage others = wire::Encode([&request](auto& out) {
-    out.Number(wire::kPullStreamMaxPartBytes, request.max_part_bytes);
-    out.Number(wire::kPullStreamAllowBatches, request.allow_batches);
-  });
-  for (const EncodedMessage::Piece& piece : others.pieces()) {
-    message.Add(piece.buffer, piece.data, piece.size_bytes);
-  }
+  EncodedMessage message;
+  message.Add(std::move(buffer), begin, end - begin);
   return message;
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) {
-  SmallEntries values(wire::kReplyValues, wire::kValueTensor,
-                      absl::MakeConstSpan(reply.values));
-  const std::optional<size_t> bytes = values.Bound();
-  if (!bytes) return Encode(reply);
-  OnePiece piece(*bytes);
-  return std::move(piece).Finish(values.Write(piece.begin()));
+  return EncodeValues(reply.values, std::nullopt);
 }
 
 EncodedMessage EncodePullBatch(absl::Span<const Value> values) {
-  SmallEntries small(wire::kReplyValues, wire::kValueTensor, values);
-  const std::optional<size_t> bytes = small.Bound();
-  if (!bytes) {
-    return wire::Encode([values](auto& out) {
-      out.Message(wire::kChunkBatch, [values](auto& fields) {
-        for (const Value& value : values) {
-          WriteField(wire::kReplyValues, value, fields);
-        }
-      });
-    });
-  }
-  // The size is known when the values are written; it goes before them.
-  constexpr size_t kMaxHeaderBytes = 1 + 10;
-  OnePiece piece(kMaxHeaderBytes + *bytes);
-  char* const begin = piece.begin() + kMaxHeaderBytes;
-  char* const end = small.Write(begin);
-  const size_t size = end - begin;
-  char* const header = begin - 1 - wire::NumberSize(size);
-  wire::WriteRunHeader(wire::kChunkBatch, size, header);
-  return std::move(piece).Finish(header, end);
+  return EncodeValues(values, wire::kChunkBatch);
+}
+
+EncodedMessage EncodePullManifest(absl::Span<const Value> values) {
+  return wire::Encode(
+      [values](auto& out) {
+        out.Message(wire::kChunkManifest,
+                    [values](auto& fields) { WriteValues(values, fields); });
+      },
+      /*pool=*/nullptr, Elements::kLeftOut);
 }
 
 }  // namespace tensorkv

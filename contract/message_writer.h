@@ -1,57 +1,64 @@
 // Encodes messages with tensors without copying large payloads: metadata goes
 // into one buffer with the small payloads (wire_writer.h says what is small),
-// larger ones stay where they are and are referenced. Messages without tensors
+// larger ones stay where they are and are referenced. Requests without tensors
 // that have an entry per key are written here too, without an allocation for
 // each entry.
 //
-// The bytes are those that ToProto and the generated serializer give. The
-// messages may be larger than a transport takes (2 GiB for the generated code,
-// 4 GiB for gRPC): check size_bytes() before sending one.
+// The bytes are those that the generated serializer gives. The messages may be
+// larger than a transport takes (2 GiB for the generated code, 4 GiB for gRPC):
+// check size_bytes() before sending one.
 //
 // What is written in one piece for many small entries takes its memory from
 // `pool`, where there is one: pages that are touched for the first time cost
 // more than what is written there.
 //
-// REQUIRES of every function: tensors with elements have host memory.
+// REQUIRES of every function: tensors with elements that are written have host
+// memory.
 // Thread-safe.
 
 #ifndef TENSORKV_CONTRACT_MESSAGE_WRITER_H_
 #define TENSORKV_CONTRACT_MESSAGE_WRITER_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/types/span.h"
+#include "contract/data_requests.h"
 #include "contract/encoded_message.h"
-#include "contract/requests.h"
+#include "contract/stream_requests.h"
 #include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
-EncodedMessage EncodeInit(const InitRequest& request);
-EncodedMessage EncodePush(const PushRequest& request,
-                          BufferPool* pool = nullptr);
-// Encodes a PushPullRequest. `max_reply_bytes` takes the place of the request's
-// own.
-EncodedMessage EncodePushPull(const PushPullRequest& request,
-                              uint64_t max_reply_bytes,
-                              BufferPool* pool = nullptr);
-inline EncodedMessage EncodePushPull(const PushPullRequest& request) {
-  return EncodePushPull(request, request.max_reply_bytes);
-}
-// Encodes a PushResponse.
-EncodedMessage EncodePushReply(const PushReply& reply);
-// Encodes a PullRequest. `max_reply_bytes` takes the place of the request's
-// own.
-EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes,
-                          BufferPool* pool = nullptr);
-inline EncodedMessage EncodePull(const PullRequest& request) {
-  return EncodePull(request, request.max_reply_bytes);
-}
+// Encodes a request of data_requests.h. Where it has a bound on its reply,
+// `max_reply_bytes` takes the place of that, if it is given.
+template <typename Request>
+EncodedMessage EncodeRequest(
+    const Request& request,
+    std::optional<uint64_t> max_reply_bytes = std::nullopt,
+    BufferPool* pool = nullptr);
 
-// Encodes the PullStreamRequest of a call's only stripe, whatever stripe the
-// request names. REQUIRES: it is of a PullRequest without rows.
-EncodedMessage EncodePullStream(const PullStreamRequest& request,
+// Encodes the first message of a stream: the manifest of a call, its tensors
+// without data. The only stripe of a call is left out. A PushRequest whose
+// entries have rows is written as a PushRowsRequest.
+EncodedMessage EncodeManifest(const InitRequest& request, const Stripe& stripe);
+EncodedMessage EncodeManifest(const SetStateRequest& request,
+                              const Stripe& stripe);
+EncodedMessage EncodeManifest(const PushRequest& request, const Stripe& stripe);
+EncodedMessage EncodeManifest(const PushPullRequest& request,
+                              const Stripe& stripe);
+
+// Encodes a PullStreamRequest of the call. A PullRequest whose entries have
+// rows is written as a PullRowsRequest.
+EncodedMessage EncodePullStream(const PullRequest& request,
+                                const PullStreamOptions& options,
                                 BufferPool* pool = nullptr);
+EncodedMessage EncodePullStream(const GetStateRequest& request,
+                                const PullStreamOptions& options,
+                                BufferPool* pool = nullptr);
+
+// Encodes a PushResponse or PushRowsResponse, which have the same form.
+EncodedMessage EncodePushReply(const PushReply& reply);
 
 // Bounds what a value takes in a reply besides its elements: numbers and
 // lengths of 10 bytes each for the version and 8 dimensions, and tags.
@@ -62,6 +69,8 @@ inline constexpr uint64_t kMaxValueOverheadBytes = 128;
 EncodedMessage EncodePullReply(const PullReply& reply);
 // Encodes a PullChunk with a batch of values.
 EncodedMessage EncodePullBatch(absl::Span<const Value> values);
+// Encodes a PullChunk with the manifest of the values.
+EncodedMessage EncodePullManifest(absl::Span<const Value> values);
 
 }  // namespace tensorkv
 

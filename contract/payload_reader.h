@@ -1,18 +1,24 @@
-// Reads messages with tensors in two walks over their bytes, so that elements
-// go from a transport's chunks straight to where they belong:
+// Reads calls with tensors, and their replies, in two walks over the bytes of
+// their messages, so that elements go from a transport's chunks straight to
+// where they belong:
 //
-//   1. Read... parses everything but the elements and says where they are.
+//   1. ReadCall reads everything but the elements and says where they are.
 //      Nothing the size of a tensor is allocated, so the caller can check the
 //      request and reserve memory first.
 //   2. ReadPayloads walks a second stream over the same bytes and copies the
 //      elements into the tensors' memory.
 //
-// Only the form that writers give these messages is understood: fields in
-// ascending order, numbers in packed and shortest form, elements in `data`.
-// Everything else (unknown fields, other orders, other payload locations, and
-// whatever is wrong) is nullopt: parse the message with the
-// generated code then, which takes every form and explains errors. A result
-// that is given is the one that the generated code and FromProto would give.
+// It reads messages in the form that writers give them: fields in ascending
+// order, numbers packed and in their shortest form, nothing that is unknown.
+// protobuf allows others. Whoever gets an error parses the message by the
+// generated code, which takes every form, leaves out what is unknown, writes it
+// again, and has ReadCall read that: what it says then is what is wrong with
+// the message, whatever the first error was.
+//
+// What a message alone can show to be wrong is checked here: enums, dtype,
+// shape, payload length, fields this build does not implement. Names, keys and
+// everything that depends on state are the store's to check. Errors name the
+// entry, counted from 0: `entry 3 ("fc1.w"): ...`.
 //
 // Safe on every input; allocates in proportion to the message's own bytes.
 // Pure functions, thread-safe.
@@ -21,11 +27,13 @@
 #define TENSORKV_CONTRACT_PAYLOAD_READER_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "contract/requests.h"
+#include "contract/data_requests.h"
+#include "contract/encoded_message.h"
+#include "contract/stream_requests.h"
 #include "google/protobuf/io/zero_copy_stream.h"
 
 namespace tensorkv {
@@ -39,63 +47,31 @@ struct PayloadRange {
 };
 
 // Tensors have dtype and shape, but no data (Tensor::WithoutData). `payloads`
-// has one range per entry, in their order; its size is the one that dtype and
+// has one range per tensor, in their order; its size is the one that dtype and
 // shape, or its encoding, ask for, 0 where an entry is skipped or has no
-// elements.
-struct DecodedInit {
-  InitRequest request;
-  std::vector<PayloadRange> payloads;
-};
-struct DecodedPush {
-  PushRequest request;
-  std::vector<PayloadRange> payloads;
-};
-struct DecodedPushPull {
-  PushPullRequest request;
-  std::vector<PayloadRange> payloads;
-};
-struct DecodedPull {
-  PullReply reply;
+// elements. Ids of rows have their data.
+template <typename Call>
+struct Decoded {
+  Call call;
   std::vector<PayloadRange> payloads;
 };
 
-// These read the first `message_bytes` of `in`, below 2 GiB, as one message.
-// They return nullopt for a message of more than `max_entries` entries too.
-std::optional<DecodedInit> ReadInit(
+// Reads the first `message_bytes` of `in`, below 2 GiB, as the message of a
+// `Call`: a request or reply of data_requests.h that has entries, or a
+// PullStreamRequest. Reads no more than
+// `max_entries` entries.
+// Errors: InvalidArgument (malformed, or not in the usual form) · Unimplemented
+// (ENCODING_UNKNOWN).
+template <typename Call>
+absl::StatusOr<Decoded<Call>> ReadCall(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_entries);
-std::optional<DecodedPush> ReadPush(
-    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_entries);
-std::optional<DecodedPushPull> ReadPushPull(
-    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_entries);
-// Reads a PullResponse or another reply with values, all of which have the same
-// form.
-std::optional<DecodedPull> ReadPullReply(
-    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_entries);
+    uint32_t max_entries, Elements elements = Elements::kPresent);
 
 // Reads a PullChunk with a batch, and adds its values to those of `decoded`, up
-// to `max_entries` in all. Returns whether it was read; if not, some of its
-// values may have been added.
-bool ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
-                   uint64_t message_bytes, uint32_t max_entries,
-                   DecodedPull* decoded);
-
-// Reads a PullRequest, whose entries have no payload.
-std::optional<PullRequest> ReadPull(
-    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_entries);
-// Reads a PullStreamRequest with a Pull. Returns nullopt for one that names a
-// stripe, as those of a call of several stripes do.
-std::optional<PullStreamRequest> ReadPullStream(
-    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_entries);
-// Reads a PushResponse of at most `max_results` results.
-std::optional<PushReply> ReadPushReply(
-    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
-    uint32_t max_results);
+// to `max_entries` in all. If it fails, some of its values may have been added.
+absl::Status ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
+                           uint64_t message_bytes, uint32_t max_entries,
+                           Decoded<PullReply>* decoded);
 
 // Copies each payload into the memory of its tensor; `in` starts at the first
 // byte of the message. A tensor whose payload is empty is left alone and may

@@ -4,7 +4,6 @@
 #define TENSORKV_CONTRACT_STREAM_REQUESTS_H_
 
 #include <cstdint>
-#include <variant>
 
 #include "contract/data_requests.h"
 
@@ -22,25 +21,18 @@ struct Stripe {
   friend bool operator==(const Stripe&, const Stripe&) = default;
 };
 
-// The tensors of a manifest have no data. A PullManifest is a PullReply whose
-// tensors have none. A PushRequest or a PullRequest whose entries have rows is
-// that of a PushRows or a PullRows.
-struct InitManifest {
-  std::variant<InitRequest, SetStateRequest> request;
-  Stripe stripe;
-};
-
-struct PushManifest {
-  std::variant<PushRequest, PushPullRequest> request;
-  Stripe stripe;
-};
-
-struct PullStreamRequest {
-  std::variant<PullRequest, GetStateRequest> request;
+// Says how the values of a pull are to come.
+struct PullStreamOptions {
   Stripe stripe;
   uint64_t max_part_bytes = 0;
   // Allows the server to answer with batches of values, without a manifest.
   bool allow_batches = false;
+};
+
+// A PullStreamRequest with a Pull.
+struct PullStreamRequest {
+  PullRequest request;
+  PullStreamOptions options;
 };
 
 }  // namespace tensorkv

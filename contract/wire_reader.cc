@@ -4,14 +4,26 @@
 #include <bit>
 #include <cstring>
 
+#include "base/error_from.h"
 #include "google/protobuf/stubs/common.h"
 
 namespace tensorkv::wire {
 
 void WireReader::Fail() {
+  static const auto& kCause = *new absl::Status(absl::InvalidArgumentError(
+      "not a message of that type, or in another form than writers give it"));
+  Fail(kCause);
+}
+
+void WireReader::Fail(const absl::Status& cause) {
+  if (ok_) status_ = cause;
   ok_ = false;
-  limit_ = 0;
   next_ = end_;
+  SetLimit(0);
+}
+
+void WireReader::Explain(absl::string_view subject) {
+  status_ = ErrorFrom(subject, status_);
 }
 
 bool WireReader::NextChunk() {
@@ -24,6 +36,7 @@ bool WireReader::NextChunk() {
   next_ = static_cast<const uint8_t*>(data);
   end_ = next_ + size;
   chunk_end_ += size;
+  SetLimit(limit_);
   return true;
 }
 
@@ -60,21 +73,20 @@ uint32_t WireReader::ReadFixed32() {
   return ok_ ? number : 0;
 }
 
-void WireReader::ReadChunks(uint64_t size_bytes, std::string* bytes) {
-  bytes->clear();
+std::string WireReader::ReadChunks(uint64_t size_bytes) {
+  std::string bytes;
   while (size_bytes > 0) {
-    if (next_ == end_ && !NextChunk()) return;
+    if (next_ == end_ && !NextChunk()) break;
     const size_t size = std::min<uint64_t>(size_bytes, bytes_in_chunk());
-    bytes->append(reinterpret_cast<const char*>(next_), size);
+    bytes.append(reinterpret_cast<const char*>(next_), size);
     next_ += size;
     size_bytes -= size;
   }
+  return bytes;
 }
 
-void WireReader::ReadText(std::string* text) {
-  ReadBytes(text);
-  if (IsAscii(*text)) return;
-  if (!google::protobuf::internal::IsStructurallyValidUTF8(*text)) Fail();
+void WireReader::CheckUtf8(const std::string& text) {
+  if (!google::protobuf::internal::IsStructurallyValidUTF8(text)) Fail();
 }
 
 void WireReader::SkipChunks(uint64_t size_bytes) {

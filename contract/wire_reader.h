@@ -10,6 +10,8 @@
 #include <limits>
 #include <string>
 
+#include "absl/base/attributes.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "contract/wire_tags.h"
 #include "google/protobuf/io/zero_copy_stream.h"
@@ -62,9 +64,15 @@ class WireReader {
       : in_(*in), limit_(size_bytes) {}
 
   bool ok() const { return ok_; }
-  // Makes the message count as failed, for a caller that finds a fault in what
-  // it has read.
+  // Returns why the message has failed; OK if it has not.
+  const absl::Status& status() const { return status_; }
+  // Makes the message count as failed: as one that is malformed or in another
+  // form, or for what a caller has found in what it has read. The first cause
+  // stays.
   void Fail();
+  void Fail(const absl::Status& cause);
+  // Puts `subject` before the cause of the failure.
+  void Explain(absl::string_view subject);
 
   // Returns how many bytes of the stream were read.
   uint64_t position() const { return chunk_end_ - bytes_in_chunk(); }
@@ -77,9 +85,8 @@ class WireReader {
 
   // Returns whether the innermost message goes on with `tag`, which is then
   // read.
-  bool Accept(Tag tag) {
-    if (position() >= limit_) return false;
-    if (next_ == end_ && !NextChunk()) return false;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Accept(Tag tag) {
+    if (next_ >= stop_ && !NextField()) return false;
     if (*next_ != tag) return false;
     ++next_;
     return true;
@@ -102,7 +109,7 @@ class WireReader {
             std::min(max_bytes, bytes_in_chunk())};
   }
 
-  uint64_t ReadNumber() {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE uint64_t ReadNumber() {
     if (bytes_in_chunk() >= 2) {
       // Almost all numbers have one byte or two.
       const uint64_t first = next_[0];
@@ -124,39 +131,55 @@ class WireReader {
     if (number > max) Fail();
     return ok_ ? number : 0;
   }
+  bool ReadBool() { return ReadNumberUpTo(1) == 1; }
   // Reads a number of eight bytes; fails for 0, which writers leave out.
   uint64_t ReadFixed64();
   // Reads a number of four bytes; fails for 0, which writers leave out.
   uint32_t ReadFixed32();
   // Reads the length of what follows; fails if the innermost message is shorter
   // than that.
-  uint64_t ReadLength() {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE uint64_t ReadLength() {
     const uint64_t length = ReadNumber();
     if (length > bytes_left()) Fail();
     return ok_ ? length : 0;
   }
 
-  void ReadBytes(std::string* bytes) {
+  std::string ReadBytes() {
     const uint64_t length = ReadLength();
-    if (length <= bytes_in_chunk()) {
-      bytes->assign(reinterpret_cast<const char*>(next_), length);
-      next_ += length;
-    } else {
-      ReadChunks(length, bytes);
-    }
+    if (length > bytes_in_chunk()) return ReadChunks(length);
+    const char* const begin = reinterpret_cast<const char*>(next_);
+    next_ += length;
+    return std::string(begin, length);
   }
   // Reads bytes; fails unless they are UTF-8.
-  void ReadText(std::string* text);
+  std::string ReadText() {
+    std::string text = ReadBytes();
+    if (!IsAscii(text)) CheckUtf8(text);
+    return text;
+  }
 
   // Has `read_fields` read a message within this one, to its end.
   template <typename ReadFields>
-  void ReadMessage(ReadFields read_fields) {
-    const uint64_t length = ReadLength();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ReadMessage(ReadFields read_fields) {
+    const uint64_t length = ReadNumber();
     const uint64_t outer_limit = limit_;
-    if (ok_) limit_ = position() + length;
+    if (length < static_cast<size_t>(stop_ - next_)) {
+      // Most are within the chunk, and the message around them goes on there.
+      const uint8_t* const outer_stop = stop_;
+      limit_ = position() + length;
+      stop_ = next_ + length;
+      read_fields();
+      if (position() != limit_) Fail();
+      if (!ok_) return;
+      limit_ = outer_limit;
+      stop_ = outer_stop;
+      return;
+    }
+    if (length > bytes_left()) Fail();
+    if (ok_) SetLimit(position() + length);
     read_fields();
     if (position() != limit_) Fail();
-    if (ok_) limit_ = outer_limit;
+    if (ok_) SetLimit(outer_limit);
   }
 
   // Passes over so many bytes of the stream, beyond the end of the innermost
@@ -174,18 +197,28 @@ class WireReader {
 
  private:
   size_t bytes_in_chunk() const { return static_cast<size_t>(end_ - next_); }
+  // Sets where the innermost message ends.
+  void SetLimit(uint64_t limit) {
+    limit_ = limit;
+    stop_ = next_ + std::min<uint64_t>(bytes_left(), bytes_in_chunk());
+  }
+  // Goes on to another chunk. Returns whether the innermost message has more.
+  bool NextField() { return position() < limit_ && NextChunk(); }
   // Fails at the end of the stream. REQUIRES: the chunk was read.
   bool NextChunk();
   uint64_t ReadLongNumber();
-  void ReadChunks(uint64_t size_bytes, std::string* bytes);
+  std::string ReadChunks(uint64_t size_bytes);
+  void CheckUtf8(const std::string& text);
   void SkipChunks(uint64_t size_bytes);
 
   google::protobuf::io::ZeroCopyInputStream& in_;
   const uint8_t* next_ = nullptr;
-  const uint8_t* end_ = nullptr;  // of the chunk
-  uint64_t chunk_end_ = 0;        // within the stream
-  uint64_t limit_;                // of the innermost message; 0 after a failure
+  const uint8_t* end_ = nullptr;   // of the chunk
+  const uint8_t* stop_ = nullptr;  // of the innermost message, within the chunk
+  uint64_t chunk_end_ = 0;         // within the stream
+  uint64_t limit_;  // of the innermost message; 0 after a failure
   bool ok_ = true;
+  absl::Status status_;
 };
 
 }  // namespace tensorkv::wire

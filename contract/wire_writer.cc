@@ -30,16 +30,22 @@ void TensorHeader::Make(Tag tag, DType dtype, const Shape& shape,
   size_ = next + fields_bytes - bytes_.data();
 }
 
-WireWriter::WireWriter(const WireSize& size)
-    : next_length_(size.lengths().data()) {
-  // On the ordinary heap: a HostBuffer's alignment is of no use here, and small
-  // ones would waste most of it.
-  auto bytes = std::make_unique_for_overwrite<char[]>(size.copied_bytes());
-  next_ = bytes.get();
-  piece_ = next_;
-  copied_ = MakeRefCounted<AdoptedBuffer>(next_, size.copied_bytes(),
-                                          [keep_alive = std::move(bytes)] {});
+RefPtr<Buffer> AllocateBytes(size_t size_bytes, BufferPool* pool) {
+  RefPtr<Buffer> pooled =
+      pool == nullptr ? nullptr : pool->Allocate(size_bytes).value_or(nullptr);
+  if (pooled) return pooled;
+  auto bytes = std::make_unique_for_overwrite<char[]>(size_bytes);
+  char* const begin = bytes.get();
+  return MakeRefCounted<AdoptedBuffer>(begin, size_bytes,
+                                       [keep_alive = std::move(bytes)] {});
 }
+
+WireWriter::WireWriter(const WireSize& size, BufferPool* pool)
+    : elements_(size.elements()),
+      copied_(AllocateBytes(size.copied_bytes(), pool)),
+      piece_(copied_->mutable_data()),
+      next_(copied_->mutable_data()),
+      next_length_(size.lengths().data()) {}
 
 void WireWriter::Fixed64(Tag tag, uint64_t number) {
   if (number == 0) return;
@@ -76,8 +82,10 @@ void WireWriter::Bytes(Tag tag, const Payload& payload) {
 
 void WireWriter::Tensor(Tag tag, DType dtype, const Shape& shape,
                         const Payload& payload) {
-  Copy(header_.Get(tag, dtype, shape, payload.bytes.size()));
-  if (!payload.bytes.empty()) WritePayload(payload);
+  const bool has_elements =
+      elements_ == Elements::kPresent && !payload.bytes.empty();
+  Copy(header_.Get(tag, dtype, shape, has_elements ? payload.bytes.size() : 0));
+  if (has_elements) WritePayload(payload);
 }
 
 void WireWriter::WritePayload(const Payload& payload) {

@@ -19,6 +19,7 @@
 #include "contract/encoded_message.h"
 #include "contract/wire_tags.h"
 #include "tensor/buffer.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -54,6 +55,11 @@ inline char* WriteRunHeader(Tag tag, uint64_t size_bytes, char* next) {
   *next++ = static_cast<char>(tag);
   return WriteNumber(size_bytes, next);
 }
+
+// Returns memory of so many bytes, from `pool` if there is one. It is on the
+// ordinary heap otherwise: a HostBuffer's alignment is of no use here, and
+// small ones would waste most of it.
+RefPtr<Buffer> AllocateBytes(size_t size_bytes, BufferPool* pool);
 
 // Bytes of `buffer`, which keeps them alive.
 struct Payload {
@@ -104,6 +110,11 @@ class TensorHeader {
 // value each take one field. Not thread-safe.
 class WireSize {
  public:
+  explicit WireSize(Elements elements = Elements::kPresent)
+      : elements_(elements) {}
+
+  // Says whether tensors are to have their elements.
+  Elements elements() const { return elements_; }
   uint64_t total_bytes() const { return total_bytes_; }
   // Returns the size without the payloads that are referenced.
   uint64_t copied_bytes() const { return copied_bytes_; }
@@ -138,7 +149,8 @@ class WireSize {
   // Takes a field that is a tensor, whose elements are `payload`.
   void Tensor(Tag tag, DType dtype, const Shape& shape,
               const Payload& payload) {
-    const size_t size = payload.bytes.size();
+    const size_t size =
+        elements_ == Elements::kPresent ? payload.bytes.size() : 0;
     Add(header_.Get(tag, dtype, shape, size).size());
     total_bytes_ += size;
     copied_bytes_ += size > kMaxCopiedBytes ? 0 : size;
@@ -166,6 +178,7 @@ class WireSize {
     copied_bytes_ += copied_bytes;
   }
 
+  const Elements elements_;
   uint64_t total_bytes_ = 0;
   uint64_t copied_bytes_ = 0;
   std::vector<uint64_t> lengths_;
@@ -177,7 +190,7 @@ class WireWriter {
  public:
   // `size` must outlive the writer.
   // REQUIRES: the calls that follow are those that `size` measured.
-  explicit WireWriter(const WireSize& size);
+  explicit WireWriter(const WireSize& size, BufferPool* pool = nullptr);
 
   void Number(Tag tag, uint64_t number) {
     if (number != 0) PresentNumber(tag, number);
@@ -219,6 +232,7 @@ class WireWriter {
   // Makes a piece of what was copied since the last piece.
   void EndPiece();
 
+  const Elements elements_;
   EncodedMessage message_;
   RefPtr<Buffer> copied_;  // what is not referenced
   const char* piece_;      // where the next piece begins
@@ -229,12 +243,13 @@ class WireWriter {
 
 // Returns the message whose fields `write_fields` writes to its argument. Calls
 // it twice, with a WireSize and with a WireWriter, so that it must write the
-// same both times.
+// same both times. What is copied is in memory from `pool`, if there is one.
 template <typename WriteFields>
-EncodedMessage Encode(WriteFields write_fields) {
-  WireSize size;
+EncodedMessage Encode(WriteFields write_fields, BufferPool* pool = nullptr,
+                      Elements elements = Elements::kPresent) {
+  WireSize size(elements);
   write_fields(size);
-  WireWriter writer(size);
+  WireWriter writer(size, pool);
   write_fields(writer);
   return std::move(writer).Finish();
 }

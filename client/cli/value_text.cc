@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/elements.h"
 #include "client/cli/message_text.h"
-#include "contract/proto_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -52,9 +51,15 @@ std::string ValueText(const Tensor& tensor) {
 }
 
 std::string ValueJson(absl::string_view key, const Value& value) {
-  // A manifest is without the elements.
-  std::string json = MessageJson(
-      key, MessageOf<v1::PullManifest>(PullReply{.values = {value}}).values(0));
+  // The elements are text of their own.
+  v1::Value message;
+  message.set_version(value.version);
+  message.set_num_contributions(value.num_contributions);
+  v1::Tensor& tensor = *message.mutable_tensor();
+  tensor.set_dtype(static_cast<v1::DType>(value.tensor.dtype()));
+  const auto dimensions = value.tensor.shape().dimensions();
+  tensor.mutable_shape()->Add(dimensions.begin(), dimensions.end());
+  std::string json = MessageJson(key, message);
   json.pop_back();
   json += ",\"values\":[";
   for (int64_t i = 0; i < value.tensor.num_elements(); ++i) {

@@ -19,7 +19,6 @@
 #include "contract/retry_delay.h"
 #include "contract/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
-#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -27,24 +26,6 @@ namespace {
 // Bounds parts that are cast, so that they are sent from the second-level
 // cache.
 constexpr uint64_t kMaxCastPartBytes = 256 << 10;
-
-// The messages of a stream that carries such requests.
-template <typename Request>
-struct StreamOf;
-template <>
-struct StreamOf<InitRequest> {
-  using Chunk = v1::InitChunk;
-  using Manifest = InitManifest;
-};
-template <>
-struct StreamOf<SetStateRequest> : StreamOf<InitRequest> {};
-template <>
-struct StreamOf<PushRequest> {
-  using Chunk = v1::PushChunk;
-  using Manifest = PushManifest;
-};
-template <>
-struct StreamOf<PushPullRequest> : StreamOf<PushRequest> {};
 
 // Names an attempt as no other is named; never 0.
 uint64_t RandomGroup() {
@@ -54,38 +35,20 @@ uint64_t RandomGroup() {
   return std::max<uint64_t>(group, 1);
 }
 
-// Returns `message`, encoded for each stripe; `part` is what in it names the
-// stripe.
-template <typename Part>
+// Returns what `encode` makes of each stripe.
+template <typename Encode>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
-    const google::protobuf::Message& message, Part* part, uint32_t num_stripes,
-    size_t max_message_bytes) {
+    uint32_t num_stripes, size_t max_message_bytes, Encode encode) {
   std::vector<grpc::ByteBuffer> encoded(num_stripes);
-  if (num_stripes > 1) part->mutable_stripe()->set_group(RandomGroup());
-  part->mutable_stripe()->set_count(num_stripes);
+  const uint64_t group = num_stripes > 1 ? RandomGroup() : 0;
   for (uint32_t i = 0; i < num_stripes; ++i) {
-    part->mutable_stripe()->set_index(i);
-    ASSIGN_OR_RETURN(encoded[i], Serialize(message, max_message_bytes));
+    const EncodedMessage message =
+        encode({.index = i, .count = num_stripes, .group = group});
+    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
+    encoded[i] = ToByteBuffer(message);
   }
   return encoded;
 }
-
-template <typename Request>
-absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
-    const Request& request, uint32_t num_stripes, size_t max_message_bytes) {
-  const typename StreamOf<Request>::Manifest manifest = {.request = request};
-  typename StreamOf<Request>::Chunk chunk;
-  ToProto(manifest, chunk.mutable_manifest());
-  return EncodeForEachStripe(chunk, chunk.mutable_manifest(), num_stripes,
-                             max_message_bytes);
-}
-
-// Returns whether EncodePullStream takes the call.
-bool IsWrittenByHand(const PullRequest& request) {
-  return std::none_of(request.entries.begin(), request.entries.end(),
-                      [](const PullEntry& entry) { return bool{entry.rows}; });
-}
-bool IsWrittenByHand(const GetStateRequest&) { return false; }
 
 // Receives the only message of a reply.
 absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
@@ -163,9 +126,11 @@ absl::Status BulkCalls::UploadParts(const Request& request,
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   StripeGroup call(channels_, threads_, PathOf(plan.method),
                    NumStripes(std::max(total, plan.expected_bytes)), deadline);
-  ASSIGN_OR_RETURN(
-      const std::vector<grpc::ByteBuffer> manifests,
-      EncodeManifests(request, call.num_stripes(), max_message_bytes_));
+  ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> manifests,
+                   EncodeForEachStripe(call.num_stripes(), max_message_bytes_,
+                                       [&](const Stripe& stripe) {
+                                         return EncodeManifest(request, stripe);
+                                       }));
   const auto exchange = [&](StripeStream& stream,
                             const Stripe& stripe) -> absl::Status {
     ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
@@ -229,17 +194,14 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
 template <typename Request>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
     const Request& request, uint32_t num_stripes, bool allow_batches) const {
-  const PullStreamRequest stream = {.request = request,
-                                    .max_part_bytes = part_bytes_,
-                                    .allow_batches = allow_batches};
-  if (num_stripes == 1 && IsWrittenByHand(request)) {
-    const EncodedMessage message = EncodePullStream(stream, &*buffers_);
-    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes_));
-    return std::vector<grpc::ByteBuffer>{ToByteBuffer(message)};
-  }
-  v1::PullStreamRequest proto;
-  ToProto(stream, &proto);
-  return EncodeForEachStripe(proto, &proto, num_stripes, max_message_bytes_);
+  return EncodeForEachStripe(
+      num_stripes, max_message_bytes_, [&](const Stripe& stripe) {
+        return EncodePullStream(request,
+                                {.stripe = stripe,
+                                 .max_part_bytes = part_bytes_,
+                                 .allow_batches = allow_batches},
+                                &*buffers_);
+      });
 }
 
 template <typename Request>

@@ -16,8 +16,7 @@ namespace tensorkv {
 
 // Reads a PullResponse or PushPullResponse, which it empties. The elements are
 // copied once, into `destinations` if all fit, else into aligned memory from
-// `pool`; of a message in an unusual form, into that which the generated code
-// makes. Thread-safe.
+// `pool`. Thread-safe.
 // Errors: Internal (malformed) · ResourceExhausted (no memory).
 absl::StatusOr<PullReply> DecodePullReply(
     grpc::ByteBuffer* bytes, uint32_t max_entries, BufferPool& pool,

@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "client/internal/message_bytes.h"
 #include "client/internal/tensor_memory.h"
-#include "contract/proto_codec.h"
 #include "contract/wire_tags.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "tensorkv/v1/stream.pb.h"
@@ -25,7 +24,7 @@ bool PulledBatches::HasBatch(grpc::ByteBuffer* chunk) {
 
 PulledBatches::PulledBatches(size_t num_entries, BufferPool& buffers)
     : num_entries_(num_entries), buffers_(buffers) {
-  decoded_.reply.values.reserve(num_entries);
+  decoded_.call.values.reserve(num_entries);
 }
 
 absl::Status PulledBatches::Receive(StripeStream& stream,
@@ -33,7 +32,7 @@ absl::Status PulledBatches::Receive(StripeStream& stream,
   do {
     RETURN_IF_ERROR(Add(&message));
   } while (stream.Read(&message));
-  const size_t num_values = decoded_.reply.values.size();
+  const size_t num_values = decoded_.call.values.size();
   if (num_values == num_entries_) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("the server ended the stream before ",
                                           num_entries_ - num_values, " of ",
@@ -41,23 +40,23 @@ absl::Status PulledBatches::Receive(StripeStream& stream,
 }
 
 absl::Status PulledBatches::Add(grpc::ByteBuffer* message) {
-  std::vector<Value>& values = decoded_.reply.values;
+  std::vector<Value>& values = decoded_.call.values;
   const size_t begin = values.size();
   decoded_.payloads.clear();
   grpc::ProtoBufferReader metadata(message);
-  if (ReadPullBatch(&metadata, message->Length(), num_entries_, &decoded_)) {
-    RETURN_IF_ERROR(ReceiveElements(message, begin));
-  } else {
+  if (!ReadPullBatch(&metadata, message->Length(), num_entries_, &decoded_)
+           .ok()) {
     values.erase(values.begin() + begin, values.end());
     RETURN_IF_ERROR(ParseBatch(message));
   }
+  RETURN_IF_ERROR(ReceiveElements(message, begin));
   if (values.size() > begin) return absl::OkStatus();
   return MalformedReply(absl::InternalError("a batch has no values"));
 }
 
 absl::Status PulledBatches::ReceiveElements(grpc::ByteBuffer* message,
                                             size_t begin) {
-  const auto values = absl::MakeSpan(decoded_.reply.values).subspan(begin);
+  const auto values = absl::MakeSpan(decoded_.call.values).subspan(begin);
   RETURN_IF_ERROR(AllocateTensors(values, buffers_));
   tensors_.clear();
   for (Value& value : values) tensors_.push_back(&value.tensor);
@@ -76,16 +75,19 @@ absl::Status PulledBatches::ParseBatch(grpc::ByteBuffer* message) {
         absl::StrCat("expected a batch, got ",
                      chunk.has_manifest() ? "a manifest" : "a part")));
   }
-  ASSIGN_OR_RETURN(PullReply batch,
-                   CheckReply(FromProto(std::move(*chunk.mutable_batch()))));
-  std::vector<Value>& values = decoded_.reply.values;
-  if (batch.values.size() > num_entries_ - values.size()) {
+  ASSIGN_OR_RETURN(Decoded<PullReply> decoded,
+                   ReadMessage<PullReply>(*chunk.mutable_batch(),
+                                          Elements::kPresent, message));
+  std::vector<Value>& batch = decoded.call.values;
+  std::vector<Value>& values = decoded_.call.values;
+  decoded_.payloads = std::move(decoded.payloads);
+  if (batch.size() > num_entries_ - values.size()) {
     return MalformedReply(absl::InternalError(
         absl::StrCat("expected ", num_entries_, " values, got ",
-                     values.size() + batch.values.size())));
+                     values.size() + batch.size())));
   }
-  values.insert(values.end(), std::make_move_iterator(batch.values.begin()),
-                std::make_move_iterator(batch.values.end()));
+  values.insert(values.end(), std::make_move_iterator(batch.begin()),
+                std::make_move_iterator(batch.end()));
   return absl::OkStatus();
 }
 

@@ -31,12 +31,13 @@ class PulledBatches {
   absl::Status Receive(StripeStream& stream, grpc::ByteBuffer message);
 
   // Moves the values out. REQUIRES: Receive has returned OK.
-  PullReply Release() { return std::move(decoded_.reply); }
+  PullReply Release() { return std::move(decoded_.call); }
 
  private:
   // Adds the values of one batch.
   absl::Status Add(grpc::ByteBuffer* message);
-  // Parses batches in an unusual form.
+  // Parses a batch in an unusual form, and puts the values of `message`, which
+  // gets the usual one, behind the others.
   absl::Status ParseBatch(grpc::ByteBuffer* message);
   // Gives the values from `begin` on their memory and elements.
   absl::Status ReceiveElements(grpc::ByteBuffer* message, size_t begin);
@@ -44,7 +45,7 @@ class PulledBatches {
   const size_t num_entries_;
   BufferPool& buffers_;
   // All values, and where the elements of one batch are.
-  DecodedPull decoded_;
+  Decoded<PullReply> decoded_;
   std::vector<Tensor*> tensors_;  // of that batch
 };
 

@@ -10,7 +10,6 @@
 #include "client/internal/pulled_batches.h"
 #include "client/internal/tensor_memory.h"
 #include "contract/payload_reader.h"
-#include "contract/proto_codec.h"
 #include "contract/stream_codec.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "tensorkv/v1/stream.pb.h"
@@ -66,9 +65,10 @@ absl::Status PulledValues::ReceiveManifest(grpc::ByteBuffer* message) {
         absl::StrCat("expected the manifest first, got a ",
                      chunk.has_batch() ? "batch" : "part")));
   }
-  ASSIGN_OR_RETURN(PullReply manifest,
-                   CheckReply(FromProto(std::move(*chunk.mutable_manifest()))));
-  return TakeManifest(std::move(manifest));
+  ASSIGN_OR_RETURN(Decoded<PullReply> manifest,
+                   ReadMessage<PullReply>(*chunk.mutable_manifest(),
+                                          Elements::kLeftOut, message));
+  return TakeManifest(std::move(manifest.call));
 }
 
 absl::Status PulledValues::TakeManifest(PullReply manifest) {

@@ -1,26 +1,20 @@
 #include "client/internal/push_reply_decoder.h"
 
-#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "client/internal/message_bytes.h"
 #include "contract/payload_reader.h"
-#include "contract/proto_codec.h"
-#include "grpcpp/support/proto_buffer_reader.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 
 absl::StatusOr<PushReply> DecodePushReply(grpc::ByteBuffer* bytes,
                                           uint32_t max_results) {
-  grpc::ProtoBufferReader reader(bytes);
-  std::optional<PushReply> reply =
-      ReadPushReply(&reader, bytes->Length(), max_results);
-  if (reply) return *std::move(reply);
-  v1::PushResponse response;
-  RETURN_IF_ERROR(Parse(bytes, &response));
-  return FromProto(response);
+  ASSIGN_OR_RETURN(
+      Decoded<PushReply> decoded,
+      (ReadAnyForm<v1::PushResponse, PushReply>(bytes, max_results)));
+  return std::move(decoded.call);
 }
 
 }  // namespace tensorkv

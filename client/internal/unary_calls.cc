@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -32,52 +33,22 @@ uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
              : std::min(request.max_reply_bytes, max_message_bytes);
 }
 
-EncodedMessage Encode(const InitRequest& request, uint64_t, BufferPool*) {
-  return EncodeInit(request);
-}
-EncodedMessage Encode(const PushRequest& request, uint64_t, BufferPool* pool) {
-  return EncodePush(request, pool);
-}
-EncodedMessage Encode(const PullRequest& request, uint64_t max_message_bytes,
-                      BufferPool* pool) {
-  return EncodePull(request, MaxReplyBytes(request, max_message_bytes), pool);
-}
-EncodedMessage Encode(const PushPullRequest& request,
-                      uint64_t max_message_bytes, BufferPool* pool) {
-  return EncodePushPull(request, MaxReplyBytes(request, max_message_bytes),
-                        pool);
-}
-
-// Encodes by the generated code.
-template <typename Request>
-absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
-                                            size_t max_message_bytes) {
-  using Message = typename MessagesOf<Request>::Request;
-  if constexpr (std::is_same_v<Request, Message>) {
-    return Serialize(request, max_message_bytes);
-  } else {
-    auto message = MessageOf<Message>(request);
-    if constexpr (requires { request.max_reply_bytes; }) {
-      message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
-    }
-    return Serialize(message, max_message_bytes);
-  }
-}
-
-// Requests with an entry per key have a writer of their own, but for those of
-// rows and states.
+// Requests with an entry per key have a writer of their own.
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
                                          size_t max_message_bytes,
                                          BufferPool& pool) {
-  if constexpr (kIsOfRows<Request> || kIsOfStates<Request>) {
-    return Serialized(request, max_message_bytes);
-  } else if constexpr (requires { request.entries; }) {
-    const EncodedMessage message = Encode(request, max_message_bytes, &pool);
+  if constexpr (requires { request.entries; }) {
+    std::optional<uint64_t> max_reply_bytes;
+    if constexpr (requires { request.max_reply_bytes; }) {
+      max_reply_bytes = MaxReplyBytes(request, max_message_bytes);
+    }
+    const EncodedMessage message =
+        EncodeRequest(request, max_reply_bytes, &pool);
     RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
     return ToByteBuffer(message);
   } else {
-    return Serialized(request, max_message_bytes);
+    return Serialize(request, max_message_bytes);
   }
 }
 

@@ -23,18 +23,6 @@ constexpr int64_t kMaxPeerBytesInline = 2 << 20;
 // So many bytes have fewer entries.
 constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
-// Returns a function that decodes a request by `decode(bytes)` and has it
-// admitted.
-template <typename Decoder>
-auto Admitting(const CallDispatch& calls, Decoder decode) {
-  return [&calls, decode](grpc::ByteBuffer* bytes, const CallContext& context) {
-    auto request = decode(bytes);
-    if (!request.ok()) return request;
-    const absl::Status admitted = calls.Admit(*request, context.caller);
-    return admitted.ok() ? std::move(request) : decltype(request)(admitted);
-  };
-}
-
 // Encodes what the store answers and passes it on.
 template <typename Reply, typename Encoder>
 ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
@@ -178,30 +166,14 @@ void Handlers::ChooseThreads() {
 }
 
 void Handlers::AddDataHandlers() {
-  const auto read = [this](auto decode) {
-    return std::bind_front(decode, &decoder_);
-  };
-  const auto parsed = [this](auto decode) {
-    return Admitting(calls_, [this, decode](grpc::ByteBuffer* bytes) {
-      return decode(bytes, limits_);
-    });
-  };
-  AddCall<InitRequest>(Method::kInit, read(&PayloadDecoder::Init),
-                       Encode<v1::InitResponse, InitReply>);
-  AddCall<PushRequest>(Method::kPush, read(&PayloadDecoder::Push),
-                       EncodeResults);
-  AddCall<PushPullRequest>(Method::kPushPull, read(&PayloadDecoder::PushPull),
-                           EncodeValues);
-  AddCall<PushRequest>(Method::kPushRows, parsed(Decode<v1::PushRowsRequest>),
-                       EncodeResults);
-  AddCall<PullRequest>(Method::kPull, parsed(DecodePull), EncodeValues);
-  AddCall<PullRequest>(Method::kPullRows, parsed(Decode<v1::PullRowsRequest>),
-                       EncodeValues);
-  AddCall<SetStateRequest>(Method::kSetState,
-                           parsed(Decode<v1::SetStateRequest>),
-                           Encode<v1::SetStateResponse, SetStateReply>);
-  AddCall<GetStateRequest>(Method::kGetState,
-                           parsed(Decode<v1::GetStateRequest>), EncodeValues);
+  AddRead<InitRequest>(Encode<v1::InitResponse, InitReply>);
+  AddRead<PushRequest>(EncodeResults);
+  AddRead<PushPullRequest>(EncodeValues);
+  AddRead<PushRowsRequest>(EncodeResults);
+  AddRead<PullRequest>(EncodeValues);
+  AddRead<PullRowsRequest>(EncodeValues);
+  AddRead<SetStateRequest>(Encode<v1::SetStateResponse, SetStateReply>);
+  AddRead<GetStateRequest>(EncodeValues);
   AddPlain<DeleteRequest>();
   AddPlain<ListRequest>([](ListReply& page, const MessageLimits& limits) {
     FitPage(limits, *page.mutable_keys(), page);
@@ -290,15 +262,26 @@ void Handlers::AddAnswer(Method method, int64_t max_bytes_inline,
 }
 
 template <typename Request, typename Encoder>
+void Handlers::AddRead(Encoder encode) {
+  AddCall<VerbRequest<Request>>(
+      kMethodOf<Request>,
+      [this](grpc::ByteBuffer* bytes, const CallContext& context) {
+        return decoder_.Decode<Request>(bytes, context);
+      },
+      encode, kMaxBytesInline);
+}
+
+template <typename Request, typename Encoder>
 void Handlers::AddPlain(Encoder encode, int64_t max_bytes_inline) {
   const auto parse =
-      [this](grpc::ByteBuffer* bytes) -> absl::StatusOr<Request> {
+      [this](grpc::ByteBuffer* bytes,
+             const CallContext& context) -> absl::StatusOr<Request> {
     Request request;
     RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+    RETURN_IF_ERROR(calls_.Admit(request, context.caller));
     return request;
   };
-  AddCall<Request>(kMethodOf<Request>, Admitting(calls_, parse), encode,
-                   max_bytes_inline);
+  AddCall<Request>(kMethodOf<Request>, parse, encode, max_bytes_inline);
 }
 
 template <typename Request>

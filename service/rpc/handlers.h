@@ -101,7 +101,10 @@ class Handlers {
   // `encode(reply, limits)` encodes the reply.
   template <typename Request, typename Decoder, typename Encoder>
   void AddCall(Method method, Decoder decode, Encoder encode,
-               int64_t max_bytes_inline = kMaxBytesInline);
+               int64_t max_bytes_inline);
+  // Adds the handler of a method whose requests the decoder reads.
+  template <typename Request, typename Encoder>
+  void AddRead(Encoder encode);
   // Adds the handler of a method whose messages have no tensors.
   template <typename Request, typename Encoder>
   void AddPlain(Encoder encode, int64_t max_bytes_inline = -1);

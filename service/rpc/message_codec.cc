@@ -1,16 +1,12 @@
 #include "service/rpc/message_codec.h"
 
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
-#include "contract/payload_reader.h"
 #include "contract/reason.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
-#include "grpcpp/support/proto_buffer_reader.h"
-#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -109,19 +105,26 @@ absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
   return Limited(EncodePullReply(reply), limits);
 }
 
+absl::StatusOr<grpc::ByteBuffer> EncodeManifest(const PullReply& reply,
+                                                const MessageLimits& limits) {
+  return Limited(EncodePullManifest(reply.values), limits);
+}
+
 absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
                                                const MessageLimits& limits) {
   return Limited(EncodePushReply(reply), limits);
 }
 
-absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
-                                       const MessageLimits& limits) {
-  grpc::ProtoBufferReader reader(bytes);
-  std::optional<PullRequest> request =
-      ReadPull(&reader, bytes->Length(), limits.max_entries);
-  if (!request) return Decode<v1::PullRequest>(bytes, limits);
-  bytes->Clear();
-  return *std::move(request);
+absl::Status PutInUsualForm(grpc::ByteBuffer* bytes,
+                            const MessageLimits& limits,
+                            google::protobuf::Message* message) {
+  RETURN_IF_ERROR(Parse(bytes, limits, message));
+  bool owns_buffer = false;
+  const grpc::Status written =
+      grpc::SerializationTraits<google::protobuf::Message>::Serialize(
+          *message, bytes, &owns_buffer);
+  if (!written.ok()) return absl::InternalError(written.error_message());
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -1,6 +1,7 @@
-// Between the bytes of a call and the values of contract/requests.h, by the
-// generated code, but for messages with an entry per key. Requests with payload
-// usually go another way: see payload_decoder.h.
+// Between the bytes of a call and the values of contract/requests.h: by the
+// generated code, but for messages with an entry per key, which the
+// hand-written codec reads and writes. Where elements go says
+// payload_decoder.h.
 //
 // Pure functions, thread-safe.
 
@@ -13,9 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
+#include "contract/messages_of.h"
+#include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_limits.h"
 
 namespace tensorkv {
@@ -38,28 +42,42 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits);
 
+// Encodes the manifest of the values of a stream.
+// Errors: ResourceExhausted if it is over the limit.
+absl::StatusOr<grpc::ByteBuffer> EncodeManifest(const PullReply& reply,
+                                                const MessageLimits& limits);
+
 // Encodes the results of a Push.
 // Errors: ResourceExhausted if the reply is over the limit.
 absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
                                                const MessageLimits& limits);
-
-// Decodes a Pull, and empties `bytes`. Errors: those of Parse.
-absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
-                                       const MessageLimits& limits);
 
 // Returns how many bytes a Pull reply with so many values can have of elements.
 // Errors: ResourceExhausted if it leaves nothing, whatever the values.
 absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
                                         const MessageLimits& limits);
 
-// Returns the request that `bytes` encode, and empties them; tensors take over
-// the payloads. Errors: those of Parse and FromProto.
-template <typename Message>
-auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
-  Message message;
-  const absl::Status parsed = Parse(bytes, limits, &message);
-  using Request = decltype(FromProto(std::move(message)));
-  return parsed.ok() ? FromProto(std::move(message)) : Request(parsed);
+// Parses `bytes` into `message` and writes them again, in the form that writers
+// usually give it. Errors: those of Parse.
+absl::Status PutInUsualForm(grpc::ByteBuffer* bytes,
+                            const MessageLimits& limits,
+                            google::protobuf::Message* message);
+
+// Reads a call with an entry per key, in whatever form `bytes` have it, as
+// ReadCall does. The ranges that it gives are in `bytes`, which an unusual form
+// replaces by the usual one. Errors: those of Parse and ReadCall.
+template <typename Call>
+absl::StatusOr<Decoded<Call>> ReadAnyForm(
+    grpc::ByteBuffer* bytes, const MessageLimits& limits,
+    Elements elements = Elements::kPresent) {
+  grpc::ProtoBufferReader reader(bytes);
+  absl::StatusOr<Decoded<Call>> decoded =
+      ReadCall<Call>(&reader, bytes->Length(), limits.max_entries, elements);
+  if (decoded.ok()) return decoded;
+  typename MessagesOf<Call>::Request message;
+  RETURN_IF_ERROR(PutInUsualForm(bytes, limits, &message));
+  grpc::ProtoBufferReader usual(bytes);
+  return ReadCall<Call>(&usual, bytes->Length(), limits.max_entries, elements);
 }
 
 // Encodes a reply as a `Message`.

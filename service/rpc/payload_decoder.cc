@@ -16,11 +16,15 @@
 #include "service/rpc/message_codec.h"
 #include "tensor/bool_elements.h"
 #include "tensor/buffer.h"
-#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 
 namespace {
+
+// The store gives memory for whole tensors; rows and states are copied once
+// more, to where they belong.
+template <typename Request>
+inline constexpr bool kIsStaged = !kIsOfRows<Request> && !kIsOfStates<Request>;
 
 // Smaller messages may be parts of what was received at once, all of which a
 // tensor would keep.
@@ -98,7 +102,7 @@ std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
   std::vector<Tensor*> others;
   for (size_t i = 0; i < decoded.payloads.size(); ++i) {
     PayloadRange& payload = decoded.payloads[i];
-    PushEntry& entry = decoded.request.entries[i];
+    PushEntry& entry = decoded.call.entries[i];
     if (MayStay(entry, payload) && received.Give(payload, entry.tensor)) {
       payload.size_bytes = 0;
     } else {
@@ -116,10 +120,19 @@ bool IsWorthKeeping(uint64_t message_bytes, const Decoded& decoded) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < decoded.payloads.size(); ++i) {
     const PayloadRange& payload = decoded.payloads[i];
-    if (!MayStay(decoded.request.entries[i], payload)) continue;
+    if (!MayStay(decoded.call.entries[i], payload)) continue;
     bytes += payload.size_bytes;
   }
   return bytes >= message_bytes - message_bytes / 6;
+}
+
+// Gives tensors memory of their own.
+absl::Status Allocate(absl::Span<Tensor* const> tensors) {
+  for (Tensor* const tensor : tensors) {
+    ASSIGN_OR_RETURN(*tensor,
+                     Tensor::Allocate(tensor->dtype(), tensor->shape()));
+  }
+  return absl::OkStatus();
 }
 
 template <typename Entry>
@@ -139,58 +152,58 @@ template <typename Decoded>
 absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
                                              Decoded& decoded,
                                              const CallContext& context) const {
-  RETURN_IF_ERROR(calls_.Admit(decoded.request, context.caller));
+  using Request = decltype(decoded.call);
   bool is_in_place = false;
   std::vector<Tensor*> staged;
-  if constexpr (std::is_base_of_v<PushRequest, decltype(decoded.request)>) {
+  if constexpr (kIsStaged<Request> && std::is_base_of_v<PushRequest, Request>) {
     is_in_place = IsWorthKeeping(bytes->Length(), decoded) &&
-                  calls_.staging().ReadsInPlace(decoded.request.name_space);
+                  calls_.staging().ReadsInPlace(decoded.call.name_space);
     if (is_in_place) staged = ReadInPlace(*bytes, decoded);
   }
-  if (!is_in_place) staged = TensorsOf(decoded.request);
+  if (!is_in_place) staged = TensorsOf(decoded.call);
   if (!is_in_place || !staged.empty()) {
-    RETURN_IF_ERROR(
-        calls_.staging().Allocate(decoded.request.name_space, staged, context));
+    if constexpr (kIsStaged<Request>) {
+      RETURN_IF_ERROR(
+          calls_.staging().Allocate(decoded.call.name_space, staged, context));
+    } else {
+      RETURN_IF_ERROR(Allocate(staged));
+    }
     grpc::ProtoBufferReader reader(bytes);
-    if (!ReadPayloads(&reader, decoded.payloads, TensorsOf(decoded.request))) {
+    if (!ReadPayloads(&reader, decoded.payloads, TensorsOf(decoded.call))) {
       return absl::InternalError("payload: cannot be read again");
     }
   }
-  using Entry = std::remove_cvref_t<decltype(decoded.request.entries[0])>;
-  RETURN_IF_ERROR(CheckBools<Entry>(decoded.request.entries));
-  bytes->Clear();
-  return absl::OkStatus();
+  using Entry = std::remove_cvref_t<decltype(decoded.call.entries[0])>;
+  return CheckBools<Entry>(decoded.call.entries);
 }
 
-template <typename Message, auto Read>
-auto PayloadDecoder::Decode(grpc::ByteBuffer* bytes,
-                            const CallContext& context) const {
-  grpc::ProtoBufferReader reader(bytes);
-  auto decoded = Read(&reader, bytes->Length(), limits_.max_entries);
-  using Result = decltype(tensorkv::Decode<Message>(bytes, limits_));
-  if (!decoded) {
-    Result request = tensorkv::Decode<Message>(bytes, limits_);
-    if (!request.ok()) return request;
-    const absl::Status admitted = calls_.Admit(*request, context.caller);
-    return admitted.ok() ? std::move(request) : Result(admitted);
+template <typename Request>
+absl::StatusOr<VerbRequest<Request>> PayloadDecoder::Decode(
+    grpc::ByteBuffer* bytes, const CallContext& context) const {
+  ASSIGN_OR_RETURN(Decoded<Request> decoded,
+                   ReadAnyForm<Request>(bytes, limits_));
+  const VerbRequest<Request>& call = decoded.call;
+  RETURN_IF_ERROR(calls_.Admit(call, context.caller));
+  using Entry = std::remove_cvref_t<decltype(call.entries[0])>;
+  if constexpr (requires(Entry & entry) { entry.tensor; }) {
+    RETURN_IF_ERROR(ReceivePayloads(bytes, decoded, context));
   }
-  const absl::Status received = ReceivePayloads(bytes, *decoded, context);
-  return received.ok() ? Result(std::move(decoded->request)) : Result(received);
+  bytes->Clear();
+  return std::move(decoded.call);
 }
 
-absl::StatusOr<InitRequest> PayloadDecoder::Init(
-    grpc::ByteBuffer* bytes, const CallContext& context) const {
-  return Decode<v1::InitRequest, ReadInit>(bytes, context);
-}
-
-absl::StatusOr<PushRequest> PayloadDecoder::Push(
-    grpc::ByteBuffer* bytes, const CallContext& context) const {
-  return Decode<v1::PushRequest, ReadPush>(bytes, context);
-}
-
-absl::StatusOr<PushPullRequest> PayloadDecoder::PushPull(
-    grpc::ByteBuffer* bytes, const CallContext& context) const {
-  return Decode<v1::PushPullRequest, ReadPushPull>(bytes, context);
-}
+#define TENSORKV_INSTANTIATE(Request)                       \
+  template absl::StatusOr<VerbRequest<Request>>             \
+  PayloadDecoder::Decode<Request>(grpc::ByteBuffer * bytes, \
+                                  const CallContext& context) const
+TENSORKV_INSTANTIATE(InitRequest);
+TENSORKV_INSTANTIATE(SetStateRequest);
+TENSORKV_INSTANTIATE(PushRequest);
+TENSORKV_INSTANTIATE(PushRowsRequest);
+TENSORKV_INSTANTIATE(PushPullRequest);
+TENSORKV_INSTANTIATE(PullRequest);
+TENSORKV_INSTANTIATE(PullRowsRequest);
+TENSORKV_INSTANTIATE(GetStateRequest);
+#undef TENSORKV_INSTANTIATE
 
 }  // namespace tensorkv

@@ -1,8 +1,10 @@
-// Decodes unary requests with payload into the memory where the store keeps
+// Decodes unary requests with tensors into the memory where the store keeps
 // them.
 
 #ifndef TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
 #define TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
+
+#include <type_traits>
 
 #include "absl/status/statusor.h"
 #include "contract/requests.h"
@@ -12,32 +14,34 @@
 
 namespace tensorkv {
 
-// Decodes requests with tensors, has them admitted as soon as their metadata is
-// read, and copies their elements from the received slices straight into memory
-// of the namespace. Requests in a form that writers
-// do not usually give them go through the generated code, which accepts every
-// form and explains errors.
+// The request of the verb that makes a call: rows are pushed by Push, and
+// pulled by Pull.
+template <typename Request>
+using VerbRequest = std::conditional_t<
+    std::is_same_v<Request, PushRowsRequest>, PushRequest,
+    std::conditional_t<std::is_same_v<Request, PullRowsRequest>, PullRequest,
+                       Request>>;
+
+// Decodes requests with an entry per key, and has them admitted as soon as
+// their metadata is read. The elements of tensors are copied from the received
+// slices straight into memory of the namespace; those of rows and states into
+// memory of their own.
 //
-// Each function empties `bytes`. Thread-safe.
-// Errors: those of Decode in message_codec.h · why the call is not admitted ·
-// NotFound (namespace) · ResourceExhausted (budget).
+// Thread-safe.
 class PayloadDecoder {
  public:
   // `calls` outlives the decoder.
   PayloadDecoder(const CallDispatch* calls, const MessageLimits& limits)
       : calls_(*calls), limits_(limits) {}
 
-  // Decode and admit the request of the method of that name.
-  absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes,
-                                   const CallContext& context) const;
-  absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,
-                                   const CallContext& context) const;
-  absl::StatusOr<PushPullRequest> PushPull(grpc::ByteBuffer* bytes,
-                                           const CallContext& context) const;
+  // Decodes a request, has it admitted, and empties `bytes`.
+  // Errors: those of ReadAnyForm in message_codec.h · why the call is not
+  // admitted · NotFound (namespace) · ResourceExhausted (budget).
+  template <typename Request>
+  absl::StatusOr<VerbRequest<Request>> Decode(grpc::ByteBuffer* bytes,
+                                              const CallContext& context) const;
 
  private:
-  template <typename Message, auto Read>
-  auto Decode(grpc::ByteBuffer* bytes, const CallContext& context) const;
   template <typename Decoded>
   absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded,
                                const CallContext& context) const;

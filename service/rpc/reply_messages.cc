@@ -7,24 +7,15 @@
 #include "base/status_macros.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
-#include "contract/proto_codec.h"
 #include "contract/stream_codec.h"
 #include "service/rpc/message_codec.h"
 #include "tensorkv/v1/data.pb.h"
-#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
 
 // Smaller parts would cost more than they carry.
 constexpr uint64_t kMinPartBytes = 1024;
-
-absl::StatusOr<grpc::ByteBuffer> Manifest(const PullReply& reply,
-                                          const MessageLimits& limits) {
-  v1::PullChunk chunk;
-  ToProto(reply, chunk.mutable_manifest());
-  return Serialize(chunk, limits);
-}
 
 // Returns whether values are so small that parts would cost more than they
 // carry, and each fits into a batch.
@@ -71,7 +62,7 @@ absl::Status ReplyMessages::AnswerPull(const PullReply& pull,
     batched_ = pull.values;
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(first_, Manifest(pull, limits));
+  ASSIGN_OR_RETURN(first_, EncodeManifest(pull, limits));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, form.stripe));
   parts_.emplace(std::move(sizes), range);
   payload_bytes_ = range.size_bytes();

@@ -2,7 +2,8 @@
 
 #include <openssl/sha.h>
 
-#include <optional>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -10,8 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/payload_reader.h"
-#include "contract/proto_codec.h"
+#include "contract/stripe_range.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
@@ -46,11 +48,97 @@ std::string DigestOfCall(const Proto& proto) {
   return digest;
 }
 
-// Returns whichever request the variant has.
+// Reads the stripe of a message whose other fields are there.
+template <typename Proto>
+absl::StatusOr<Stripe> StripeIn(const Proto& proto) {
+  Stripe stripe;
+  stripe.index = proto.stripe().index();
+  if (proto.stripe().count() > 0) stripe.count = proto.stripe().count();
+  stripe.group = proto.stripe().group();
+  RETURN_IF_ERROR(CheckStripe(stripe));
+  if (stripe.count > 1 && stripe.group == 0) {
+    return absl::InvalidArgumentError(
+        "stripe: expected a group that the call's stripes share, got none");
+  }
+  return stripe;
+}
+
+// Returns the error of a manifest, or the request of a pull, that has no call.
+absl::Status MissingCall() {
+  return absl::InvalidArgumentError("call: missing");
+}
+
+// Reads a call that the generated code has parsed.
 template <typename Call>
-StreamedRequest ToStreamedRequest(Call call) {
-  return std::visit(
-      [](auto& each) -> StreamedRequest { return std::move(each); }, call);
+absl::StatusOr<Call> CallOf(const google::protobuf::Message& proto,
+                            Elements elements) {
+  const std::string bytes = proto.SerializeAsString();
+  google::protobuf::io::ArrayInputStream in(bytes.data(),
+                                            static_cast<int>(bytes.size()));
+  // How many entries there are has been checked.
+  ASSIGN_OR_RETURN(Decoded<Call> decoded,
+                   ReadCall<Call>(&in, bytes.size(), UINT32_MAX, elements));
+  return std::move(decoded.call);
+}
+
+absl::StatusOr<StreamedRequest> CallIn(const v1::InitManifest& manifest) {
+  switch (manifest.call_case()) {
+    case v1::InitManifest::kInit:
+      return CallOf<InitRequest>(manifest.init(), Elements::kLeftOut);
+    case v1::InitManifest::kSetState:
+      return CallOf<SetStateRequest>(manifest.set_state(), Elements::kLeftOut);
+    case v1::InitManifest::CALL_NOT_SET:
+      break;
+  }
+  return MissingCall();
+}
+
+// A PushRequest or a PullRequest whose entries have rows is that of a PushRows
+// or a PullRows.
+absl::StatusOr<StreamedRequest> CallIn(const v1::PushManifest& manifest) {
+  switch (manifest.call_case()) {
+    case v1::PushManifest::kPush:
+      return CallOf<PushRequest>(manifest.push(), Elements::kLeftOut);
+    case v1::PushManifest::kPushRows: {
+      ASSIGN_OR_RETURN(
+          PushRequest push,
+          CallOf<PushRowsRequest>(manifest.push_rows(), Elements::kLeftOut));
+      return push;
+    }
+    case v1::PushManifest::kPushPull:
+      return CallOf<PushPullRequest>(manifest.push_pull(), Elements::kLeftOut);
+    case v1::PushManifest::CALL_NOT_SET:
+      break;
+  }
+  return MissingCall();
+}
+
+absl::StatusOr<StreamedRequest> CallIn(const v1::PullStreamRequest& stream) {
+  switch (stream.call_case()) {
+    case v1::PullStreamRequest::kPull:
+      return CallOf<PullRequest>(stream.pull(), Elements::kPresent);
+    case v1::PullStreamRequest::kPullRows: {
+      ASSIGN_OR_RETURN(
+          PullRequest pull,
+          CallOf<PullRowsRequest>(stream.pull_rows(), Elements::kPresent));
+      return pull;
+    }
+    case v1::PullStreamRequest::kGetState:
+      return CallOf<GetStateRequest>(stream.get_state(), Elements::kPresent);
+    case v1::PullStreamRequest::CALL_NOT_SET:
+      break;
+  }
+  return MissingCall();
+}
+
+// Decodes what the generated code has parsed of the first message.
+template <typename Proto>
+absl::StatusOr<StreamRequest> StreamOf(const Proto& proto) {
+  StreamRequest stream;
+  stream.manifest = DigestOfCall(proto);
+  ASSIGN_OR_RETURN(stream.stripe, StripeIn(proto));
+  ASSIGN_OR_RETURN(stream.request, CallIn(proto));
+  return stream;
 }
 
 // Decodes a chunk whose first form is a manifest: of Init, Push, PushPull.
@@ -59,41 +147,29 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
                                              grpc::ByteBuffer* bytes) {
   Chunk chunk;
   RETURN_IF_ERROR(Parse(bytes, limits, &chunk));
-  if (!chunk.has_manifest()) {
-    return absl::InvalidArgumentError(
-        "first message of the stream: expected a manifest, got none");
-  }
-  StreamRequest stream;
-  stream.manifest = DigestOfCall(chunk.manifest());
-  ASSIGN_OR_RETURN(auto manifest,
-                   FromProto(std::move(*chunk.mutable_manifest())));
-  stream.stripe = manifest.stripe;
-  stream.request = ToStreamedRequest(std::move(manifest.request));
-  return stream;
-}
-
-StreamRequest ToStreamRequest(PullStreamRequest pull, std::string manifest) {
-  return {.request = ToStreamedRequest(std::move(pull.request)),
-          .stripe = pull.stripe,
-          .manifest = std::move(manifest),
-          .max_part_bytes = pull.max_part_bytes,
-          .allow_batches = pull.allow_batches};
+  if (chunk.has_manifest()) return StreamOf(chunk.manifest());
+  return absl::InvalidArgumentError(
+      "first message of the stream: expected a manifest, got none");
 }
 
 absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
                                          grpc::ByteBuffer* bytes) {
   grpc::ProtoBufferReader reader(bytes);
-  std::optional<PullStreamRequest> only_stripe =
-      ReadPullStream(&reader, bytes->Length(), limits.max_entries);
-  if (only_stripe) {
+  absl::StatusOr<Decoded<PullStreamRequest>> only_stripe =
+      ReadCall<PullStreamRequest>(&reader, bytes->Length(), limits.max_entries);
+  if (only_stripe.ok()) {
     bytes->Clear();
-    return ToStreamRequest(*std::move(only_stripe), /*manifest=*/"");
+    PullStreamRequest& pull = only_stripe->call;
+    return StreamRequest{.request = std::move(pull.request),
+                         .max_part_bytes = pull.options.max_part_bytes,
+                         .allow_batches = pull.options.allow_batches};
   }
   v1::PullStreamRequest message;
   RETURN_IF_ERROR(Parse(bytes, limits, &message));
-  std::string manifest = DigestOfCall(message);
-  ASSIGN_OR_RETURN(PullStreamRequest pull, FromProto(std::move(message)));
-  return ToStreamRequest(std::move(pull), std::move(manifest));
+  ASSIGN_OR_RETURN(StreamRequest stream, StreamOf(message));
+  stream.max_part_bytes = message.max_part_bytes();
+  stream.allow_batches = message.allow_batches();
+  return stream;
 }
 
 // A manifest in a PushStream or PushPullStream, as `method` says.

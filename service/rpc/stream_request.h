@@ -39,7 +39,7 @@ struct StreamRequest {
 // Decodes the first message of a stream of `method`, which it empties.
 // Errors: InvalidArgument (no such message; a part, where the manifest should
 // be; a stripe that is none or names no group; a PushPull in a PushStream, or
-// another call in a PushPullStream) · those of FromProto · ResourceExhausted
+// another call in a PushPullStream) · those of ReadCall · ResourceExhausted
 // (over the limits). Pure function, thread-safe.
 absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "contract/proto_codec.h"
 #include "contract/stripe_range.h"
 #include "gtest/gtest.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv::testing {
 namespace {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -12,12 +13,12 @@
 #include "base/ref_counted.h"
 #include "contract/message_writer.h"
 #include "contract/payload_reader.h"
-#include "contract/proto_codec.h"
 #include "contract/stream_codec.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "tensor/bool_elements.h"
 #include "tensor/buffer_pool.h"
 #include "tests/contract/encoded_bytes.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -41,14 +42,11 @@ struct Chunks {
 
 // --- Values whose tensors wait for their payloads ---------------------------
 
-InitRequest& ValueOf(DecodedInit& decoded) { return decoded.request; }
-PushRequest& ValueOf(DecodedPush& decoded) { return decoded.request; }
-PushPullRequest& ValueOf(DecodedPushPull& decoded) { return decoded.request; }
-PullReply& ValueOf(DecodedPull& decoded) { return decoded.reply; }
-
-std::vector<InitEntry>& EntriesOf(InitRequest& value) { return value.entries; }
-std::vector<PushEntry>& EntriesOf(PushRequest& value) { return value.entries; }
-std::vector<Value>& EntriesOf(PullReply& value) { return value.values; }
+template <typename Call>
+auto& EntriesOf(Call& call) {
+  return call.entries;
+}
+std::vector<Value>& EntriesOf(PullReply& reply) { return reply.values; }
 
 // Gives every tensor memory of its own.
 template <typename Entry>
@@ -67,23 +65,35 @@ bool HasElementsOfItsType(const Tensor* tensor) {
   return CheckBoolElements(tensor->dtype(), {tensor->data(), size}).ok();
 }
 
-// Reads with `kRead`, a function of payload_reader.h.
-template <auto kRead>
-auto ReadWithPayloads(const Chunks& chunks) {
-  ArrayInputStream metadata = chunks.Stream();
-  auto decoded = kRead(&metadata, chunks.message_bytes, kMaxEntries);
-  using Value = std::remove_reference_t<decltype(ValueOf(*decoded))>;
-  std::optional<Value> value;
-  if (!decoded) return value;
+// Gives the tensors of a call their payloads, as who reads payloads does.
+template <typename Call>
+std::optional<Call> WithPayloads(const Chunks& chunks,
+                                 absl::StatusOr<Decoded<Call>> decoded) {
+  if (!decoded.ok()) return std::nullopt;
   const std::vector<Tensor*> tensors =
-      AllocateTensors(EntriesOf(ValueOf(*decoded)));
+      AllocateTensors(EntriesOf(decoded->call));
   ArrayInputStream payloads = chunks.Stream();
-  // As who reads payloads does.
   if (ReadPayloads(&payloads, decoded->payloads, tensors) &&
       absl::c_all_of(tensors, HasElementsOfItsType)) {
-    value = std::move(ValueOf(*decoded));
+    return std::move(decoded->call);
   }
-  return value;
+  return std::nullopt;
+}
+
+template <typename Call>
+std::optional<Call> ReadWithPayloads(const Chunks& chunks) {
+  ArrayInputStream metadata = chunks.Stream();
+  return WithPayloads(
+      chunks, ReadCall<Call>(&metadata, chunks.message_bytes, kMaxEntries));
+}
+
+// Reads a call without payloads.
+template <typename Call>
+std::optional<Call> ReadWhole(const Chunks& chunks) {
+  ArrayInputStream in = chunks.Stream();
+  auto decoded = ReadCall<Call>(&in, chunks.message_bytes, kMaxEntries);
+  if (!decoded.ok()) return std::nullopt;
+  return std::move(decoded->call);
 }
 
 template <typename T>
@@ -116,81 +126,74 @@ std::string ToBytes(const Value& value) {
 
 // --- Both codecs, for every kind --------------------------------------------
 
-struct Init {
-  static constexpr auto ReadByHand = ReadWithPayloads<ReadInit>;
-  static constexpr auto WriteByHand = EncodeInit;
-  static constexpr auto Read = FromBytes<v1::InitRequest>;
-  static constexpr auto Write = ToBytes<v1::InitRequest, InitRequest>;
-};
-
-struct Push {
-  static constexpr auto ReadByHand = ReadWithPayloads<ReadPush>;
-  static EncodedMessage WriteByHand(const PushRequest& request) {
+// A request that `kRead` reads by hand.
+template <typename Request, typename Proto, auto kRead>
+struct RequestCodec {
+  static constexpr auto ReadByHand = kRead;
+  static EncodedMessage WriteByHand(const Request& request) {
     const auto pool = MakeRefCounted<BufferPool>(/*max_idle_bytes=*/1 << 20);
-    return EncodePush(request, pool.get());
+    return EncodeRequest(request, std::nullopt, pool.get());
   }
-  static constexpr auto Read = FromBytes<v1::PushRequest>;
-  static constexpr auto Write = ToBytes<v1::PushRequest, PushRequest>;
+  static constexpr auto Read = FromBytes<Proto>;
+  static constexpr auto Write = ToBytes<Proto, Request>;
 };
 
-struct PushPull {
-  static constexpr auto ReadByHand = ReadWithPayloads<ReadPushPull>;
-  static EncodedMessage WriteByHand(const PushPullRequest& request) {
-    return EncodePushPull(request);
-  }
-  static constexpr auto Read = FromBytes<v1::PushPullRequest>;
-  static constexpr auto Write = ToBytes<v1::PushPullRequest, PushPullRequest>;
-};
+using Init =
+    RequestCodec<InitRequest, v1::InitRequest, ReadWithPayloads<InitRequest>>;
+using Push =
+    RequestCodec<PushRequest, v1::PushRequest, ReadWithPayloads<PushRequest>>;
+using PushPull = RequestCodec<PushPullRequest, v1::PushPullRequest,
+                              ReadWithPayloads<PushPullRequest>>;
+using PushRows = RequestCodec<PushRowsRequest, v1::PushRowsRequest,
+                              ReadWithPayloads<PushRowsRequest>>;
+using SetState = RequestCodec<SetStateRequest, v1::SetStateRequest,
+                              ReadWithPayloads<SetStateRequest>>;
+using Pull = RequestCodec<PullRequest, v1::PullRequest, ReadWhole<PullRequest>>;
+using PullRows = RequestCodec<PullRowsRequest, v1::PullRowsRequest,
+                              ReadWhole<PullRowsRequest>>;
+using GetState = RequestCodec<GetStateRequest, v1::GetStateRequest,
+                              ReadWhole<GetStateRequest>>;
 
 struct Reply {
-  static constexpr auto ReadByHand = ReadWithPayloads<ReadPullReply>;
+  static constexpr auto ReadByHand = ReadWithPayloads<PullReply>;
   static constexpr auto WriteByHand = EncodePullReply;
   static constexpr auto Read = FromBytes<v1::PullResponse>;
   static constexpr auto Write = ToBytes<v1::PullResponse, PullReply>;
 };
 
-template <auto kRead>
-auto ReadWhole(const Chunks& chunks) {
-  ArrayInputStream in = chunks.Stream();
-  return kRead(&in, chunks.message_bytes, kMaxEntries);
-}
-
 struct PushResults {
-  static constexpr auto ReadByHand = ReadWhole<ReadPushReply>;
+  static constexpr auto ReadByHand = ReadWhole<PushReply>;
   static constexpr auto WriteByHand = EncodePushReply;
   static constexpr auto Read = FromBytes<v1::PushResponse>;
   static constexpr auto Write = ToBytes<v1::PushResponse, PushReply>;
 };
 
-struct Pull {
-  static constexpr auto ReadByHand = ReadWhole<ReadPull>;
-  static EncodedMessage WriteByHand(const PullRequest& request) {
-    return EncodePull(request);
-  }
-  static constexpr auto Read = FromBytes<v1::PullRequest>;
-  static constexpr auto Write = ToBytes<v1::PullRequest, PullRequest>;
-};
-
 struct PullStream {
-  static constexpr auto ReadByHand = ReadWhole<ReadPullStream>;
-  static EncodedMessage WriteByHand(const PullStreamRequest& request) {
-    return EncodePullStream(request);
+  static std::optional<AnyPullStream> ReadByHand(const Chunks& chunks) {
+    auto stream = ReadWhole<PullStreamRequest>(chunks);
+    if (!stream) return std::nullopt;
+    return AnyPullStream{std::move(stream->request), stream->options};
+  }
+  static EncodedMessage WriteByHand(const AnyPullStream& stream) {
+    return std::visit(
+        [&stream](const auto& request) {
+          return EncodePullStream(request, stream.options);
+        },
+        stream.request);
   }
   static constexpr auto Read = FromBytes<v1::PullStreamRequest>;
-  static constexpr auto Write =
-      ToBytes<v1::PullStreamRequest, PullStreamRequest>;
+  static constexpr auto Write = ToBytes<v1::PullStreamRequest, AnyPullStream>;
 };
 
-std::optional<DecodedPull> ReadBatch(ArrayInputStream* in,
-                                     uint64_t message_bytes,
-                                     uint32_t max_entries) {
-  std::optional<DecodedPull> decoded(std::in_place);
-  if (ReadPullBatch(in, message_bytes, max_entries, &*decoded)) return decoded;
-  return std::nullopt;
-}
-
 struct PullBatch {
-  static constexpr auto ReadByHand = ReadWithPayloads<ReadBatch>;
+  static std::optional<PullReply> ReadByHand(const Chunks& chunks) {
+    ArrayInputStream in = chunks.Stream();
+    Decoded<PullReply> decoded;
+    const absl::Status status =
+        ReadPullBatch(&in, chunks.message_bytes, kMaxEntries, &decoded);
+    if (!status.ok()) return std::nullopt;
+    return WithPayloads<PullReply>(chunks, std::move(decoded));
+  }
   static EncodedMessage WriteByHand(const PullReply& reply) {
     return EncodePullBatch(reply.values);
   }
@@ -272,9 +275,10 @@ bool IsWritable(const Value&) {
   return true;
 }
 bool IsWritable(const PartValue& value) { return value.part.offset < 65'536; }
-bool IsWritable(const PullStreamRequest& request) {
-  const auto* const pull = std::get_if<PullRequest>(&request.request);
-  return request.stripe == Stripe() && pull != nullptr &&
+// Others are written by hand, but not read.
+bool IsWritable(const AnyPullStream& stream) {
+  const auto* const pull = std::get_if<PullRequest>(&stream.request);
+  return stream.options.stripe == Stripe() && pull != nullptr &&
          absl::c_all_of(pull->entries,
                         [](const PullEntry& entry) { return !entry.rows; });
 }
@@ -334,6 +338,14 @@ CodecComparison CompareCodecs(MessageKind kind, absl::string_view bytes,
       return Compare<PullStream>(bytes, chunk_bytes);
     case MessageKind::kPullBatch:
       return Compare<PullBatch>(bytes, chunk_bytes);
+    case MessageKind::kPushRows:
+      return Compare<PushRows>(bytes, chunk_bytes);
+    case MessageKind::kPullRows:
+      return Compare<PullRows>(bytes, chunk_bytes);
+    case MessageKind::kSetState:
+      return Compare<SetState>(bytes, chunk_bytes);
+    case MessageKind::kGetState:
+      return Compare<GetState>(bytes, chunk_bytes);
   }
   return {};
 }

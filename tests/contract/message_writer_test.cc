@@ -3,11 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "contract/proto_codec.h"
 #include "contract/wire_writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/contract/encoded_bytes.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -42,9 +42,11 @@ TEST(MessageWriterTest, NoValueTakesMoreThanItsBound) {
 }
 
 TEST(MessageWriterTest, WritesDefaults) {
-  EXPECT_EQ(BytesOf(EncodeInit({})), Generated<v1::InitRequest>(InitRequest()));
-  EXPECT_THAT(EncodePush({}).pieces(), IsEmpty());
-  EXPECT_EQ(BytesOf(EncodePushPull({})), std::string("\x7a\0", 2));
+  EXPECT_EQ(BytesOf(EncodeRequest(InitRequest())),
+            Generated<v1::InitRequest>(InitRequest()));
+  EXPECT_THAT(EncodeRequest(PushRequest()).pieces(), IsEmpty());
+  EXPECT_EQ(BytesOf(EncodeRequest(PushPullRequest())),
+            std::string("\x7a\0", 2));
   EXPECT_THAT(EncodePullReply({}).pieces(), IsEmpty());
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,8 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -33,22 +34,33 @@ std::string Serialize(const std::string& text) {
   return proto.SerializeAsString();
 }
 
-template <auto kRead>
+template <typename Call>
 auto Read(const std::string& bytes) {
   ArrayInputStream in = StreamOf(bytes);
-  return kRead(&in, bytes.size(), kMaxEntries);
+  return ReadCall<Call>(&in, bytes.size(), kMaxEntries);
 }
 
 // What is read is compared with the generated code in
 // payload_codec_property_test.cc.
 
 TEST(PayloadReaderTest, PresentButEmptyMessagesArePresent) {
-  const std::optional<DecodedPush> decoded = Read<ReadPush>(
-      Serialize<v1::PushRequest>("call_id {} worker { rank: 0 }"));
+  ASSERT_OK_AND_ASSIGN(const Decoded<PushRequest> decoded,
+                       Read<PushRequest>(Serialize<v1::PushRequest>(
+                           "call_id {} worker { rank: 0 }")));
 
-  ASSERT_TRUE(decoded);
-  EXPECT_TRUE(decoded->request.call_id);
-  EXPECT_TRUE(decoded->request.worker);
+  EXPECT_TRUE(decoded.call.call_id);
+  EXPECT_TRUE(decoded.call.worker);
+}
+
+TEST(PayloadReaderTest, DataInAManifestIsInvalid) {
+  const std::string bytes = Serialize<v1::PullManifest>(
+      "values { tensor { dtype: 8 shape: 1 data: 'A' } }");
+  ArrayInputStream in = StreamOf(bytes);
+
+  EXPECT_THAT(
+      ReadCall<PullReply>(&in, bytes.size(), kMaxEntries, Elements::kLeftOut),
+      testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                        ::testing::HasSubstr("expected no data")));
 }
 
 // --- What the generated code decides ----------------------------------------
@@ -59,9 +71,9 @@ struct Left {
   std::string bytes;
 };
 
-template <auto kRead>
+template <typename Call>
 bool IsRead(const std::string& bytes) {
-  return Read<kRead>(bytes).has_value();
+  return Read<Call>(bytes).ok();
 }
 
 // A push of one entry with that tensor.
@@ -79,20 +91,21 @@ TEST_P(LeftTest, IsLeftToTheGeneratedCode) {
 INSTANTIATE_TEST_SUITE_P(
     All, LeftTest,
     ::testing::ValuesIn(std::vector<Left>{
-        Left{"UnknownField", IsRead<ReadPush>, "\x70\x01"},
-        Left{"FieldTwice", IsRead<ReadPush>, "\x28\x01\x28\x02"},
-        Left{"FieldsOutOfOrder", IsRead<ReadPush>, "\x28\x01\x0a\x01n"},
-        Left{"Truncated", IsRead<ReadPush>, "\x0a\x05n"},
-        Left{"LengthBeyondEverything", IsRead<ReadPush>,
+        Left{"UnknownField", IsRead<PushRequest>, "\x70\x01"},
+        Left{"FieldTwice", IsRead<PushRequest>, "\x28\x01\x28\x02"},
+        Left{"FieldsOutOfOrder", IsRead<PushRequest>, "\x28\x01\x0a\x01n"},
+        Left{"Truncated", IsRead<PushRequest>, "\x0a\x05n"},
+        Left{"LengthBeyondEverything", IsRead<PushRequest>,
              "\x7a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
-        Left{"NamespaceNotUtf8", IsRead<ReadPush>, "\x0a\x01\xff"},
-        Left{"KeyNotUtf8", IsRead<ReadPush>, "\x7a\x05\x0a\x01\xff\x10\x01"},
-        Left{"OnExistingUnknown", IsRead<ReadInit>, "\x28\x04"},
-        Left{"PushMissing", IsRead<ReadPushPull>, ""},
-        Left{"PushTwice", IsRead<ReadPushPull>, std::string("\x7a\0\x7a\0", 4)},
-        Left{"RankAbove32Bits", IsRead<ReadPush>,
+        Left{"NamespaceNotUtf8", IsRead<PushRequest>, "\x0a\x01\xff"},
+        Left{"KeyNotUtf8", IsRead<PushRequest>, "\x7a\x05\x0a\x01\xff\x10\x01"},
+        Left{"OnExistingUnknown", IsRead<InitRequest>, "\x28\x04"},
+        Left{"PushMissing", IsRead<PushPullRequest>, ""},
+        Left{"PushTwice", IsRead<PushPullRequest>,
+             std::string("\x7a\0\x7a\0", 4)},
+        Left{"RankAbove32Bits", IsRead<PushRequest>,
              "\x22\x06\x08\xff\xff\xff\xff\x1f"},
-        Left{"ShapeNotPacked", IsRead<ReadPush>,
+        Left{"ShapeNotPacked", IsRead<PushRequest>,
              "\x7a\x09\x7a\x07\x08\x08\x10\x01\x7a\x01"
              "A"}}),
     [](const auto& info) { return info.param.name; });
@@ -104,8 +117,8 @@ TEST(PayloadReaderTest, TooManyEntriesAreLeftToTheGeneratedCode) {
   const std::string most = proto.SerializeAsString();
   proto.add_entries()->set_skip(true);
 
-  EXPECT_TRUE(Read<ReadPush>(most));
-  EXPECT_FALSE(Read<ReadPush>(proto.SerializeAsString()));
+  EXPECT_OK(Read<PushRequest>(most));
+  EXPECT_FALSE(Read<PushRequest>(proto.SerializeAsString()).ok());
 }
 
 TEST(PayloadReaderTest, RoomForEntriesIsBoundedByTheBytesOfTheMessage) {
@@ -116,18 +129,19 @@ TEST(PayloadReaderTest, RoomForEntriesIsBoundedByTheBytesOfTheMessage) {
   const std::string bytes = proto.SerializeAsString();
   ArrayInputStream in = StreamOf(bytes);
 
-  const std::optional<DecodedPush> decoded =
-      ReadPush(&in, bytes.size(), /*max_entries=*/1'000'000'000);
+  ASSERT_OK_AND_ASSIGN(const Decoded<PushRequest> decoded,
+                       ReadCall<PushRequest>(&in, bytes.size(),
+                                             /*max_entries=*/1'000'000'000));
 
-  ASSERT_TRUE(decoded);
-  EXPECT_LE(decoded->request.entries.capacity() * sizeof(PushEntry),
+  EXPECT_LE(decoded.call.entries.capacity() * sizeof(PushEntry),
             bytes.size() + sizeof(PushEntry));
 }
 
 TEST(PayloadReaderTest, MessagesOfTwoGibibytesAreLeftToTheGeneratedCode) {
   ArrayInputStream in("", 0);
 
-  EXPECT_FALSE(ReadPush(&in, wire::kMaxMessageBytes + 1, kMaxEntries));
+  EXPECT_FALSE(
+      ReadCall<PushRequest>(&in, wire::kMaxMessageBytes + 1, kMaxEntries).ok());
 }
 
 TEST(PayloadReaderTest, BytesAfterTheMessageAreNotRead) {
@@ -135,7 +149,7 @@ TEST(PayloadReaderTest, BytesAfterTheMessageAreNotRead) {
   const std::string more = bytes + "more";
   ArrayInputStream in = StreamOf(more);
 
-  EXPECT_TRUE(ReadPush(&in, bytes.size(), kMaxEntries));
+  EXPECT_OK(ReadCall<PushRequest>(&in, bytes.size(), kMaxEntries));
 }
 
 // --- Payloads ---------------------------------------------------------------

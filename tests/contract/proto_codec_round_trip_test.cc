@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "contract/proto_codec.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/contract/random_messages.h"
 #include "tests/testing/status_matchers.h"
 

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {

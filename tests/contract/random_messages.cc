@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "contract/proto_codec.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv::testing {
 namespace {

@@ -102,34 +102,26 @@ TEST(WireReaderTest, AcceptReadsOnlyTheTagItAsksFor) {
 TEST(WireReaderTest, BytesCrossChunks) {
   for (int chunk_bytes = 1; chunk_bytes <= 6; ++chunk_bytes) {
     Message in("\x05hello", chunk_bytes);
-    std::string bytes = "longer before";
 
-    in->ReadBytes(&bytes);
-
+    EXPECT_EQ(in->ReadBytes(), "hello") << chunk_bytes;
     EXPECT_TRUE(in->ok());
-    EXPECT_EQ(bytes, "hello") << chunk_bytes;
   }
 }
 
 TEST(WireReaderTest, BytesBeyondTheMessageFail) {
   Message in("\x05hell");
-  std::string bytes;
 
-  in->ReadBytes(&bytes);
-
+  EXPECT_EQ(in->ReadBytes(), "");
   EXPECT_FALSE(in->ok());
-  EXPECT_EQ(bytes, "");
 }
 
 TEST(WireReaderTest, TextIsUtf8) {
   Message good("\x02\xc3\xa9");
   Message bad("\x02\xc3\xc3");
-  std::string text;
 
-  good->ReadText(&text);
+  EXPECT_EQ(good->ReadText(), "\xc3\xa9");
   EXPECT_TRUE(good->ok());
-  EXPECT_EQ(text, "\xc3\xa9");
-  bad->ReadText(&text);
+  bad->ReadText();
   EXPECT_FALSE(bad->ok());
 }
 

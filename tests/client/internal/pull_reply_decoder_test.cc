@@ -4,12 +4,12 @@
 #include <string>
 
 #include "client/internal/message_bytes.h"
-#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "grpcpp/support/slice.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
 #include "tests/client/patterned_tensor.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 

@@ -7,11 +7,11 @@
 
 #include "client/internal/grpc_channel.h"
 #include "client/internal/message_bytes.h"
-#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/patterned_tensor.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/service.pb.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -38,21 +39,39 @@ v1::PushRequest PushOf(int num_entries) {
   return push;
 }
 
-TEST(DecodeTest, GivesTheRequestAndEmptiesTheBytes) {
+TEST(DecodeTest, GivesTheRequestAndWhereItsElementsAre) {
   grpc::ByteBuffer bytes = BytesOf(PushOf(2).SerializeAsString());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push,
-                       Decode<v1::PushRequest>(&bytes, kLimits));
+  ASSERT_OK_AND_ASSIGN(const Decoded<PushRequest> push,
+                       ReadAnyForm<PushRequest>(&bytes, kLimits));
 
-  ASSERT_EQ(push.entries.size(), 2u);
-  EXPECT_EQ(push.entries[1].key, "k");
-  EXPECT_EQ(bytes.Length(), 0u);
+  ASSERT_EQ(push.call.entries.size(), 2u);
+  EXPECT_EQ(push.call.entries[1].key, "k");
+  EXPECT_EQ(push.payloads[1].size_bytes, 8u);
+}
+
+TEST(DecodeTest, AnUnusualFormIsReplacedByTheUsualOne) {
+  v1::PushRequest step;
+  step.set_step(5);
+  const std::string usual = [&] {
+    v1::PushRequest push = PushOf(1);
+    push.set_step(5);
+    return push.SerializeAsString();
+  }();
+  grpc::ByteBuffer bytes =
+      BytesOf(PushOf(1).SerializeAsString() + step.SerializeAsString());
+
+  ASSERT_OK_AND_ASSIGN(const Decoded<PushRequest> push,
+                       ReadAnyForm<PushRequest>(&bytes, kLimits));
+
+  EXPECT_EQ(push.call.step, 5u);
+  EXPECT_EQ(TextOf(bytes), usual);
 }
 
 TEST(DecodeTest, BytesThatAreNoMessageAreInvalid) {
   grpc::ByteBuffer bytes = BytesOf("\xFF\xFF\xFF");
 
-  EXPECT_THAT(Decode<v1::PushRequest>(&bytes, kLimits),
+  EXPECT_THAT(ReadAnyForm<PushRequest>(&bytes, kLimits),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("malformed PushRequest")));
 }
@@ -72,7 +91,7 @@ TEST(DecodeTest, ErrorsOfTheContractPassThrough) {
   push.mutable_entries(0)->mutable_tensor()->set_dtype(v1::DTYPE_UNSPECIFIED);
   grpc::ByteBuffer bytes = BytesOf(push.SerializeAsString());
 
-  EXPECT_THAT(Decode<v1::PushRequest>(&bytes, kLimits),
+  EXPECT_THAT(ReadAnyForm<PushRequest>(&bytes, kLimits),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"k\"")));
 }
 
@@ -80,7 +99,7 @@ TEST(DecodeTest, TooManyEntriesAreTooMuch) {
   grpc::ByteBuffer bytes = BytesOf(PushOf(4).SerializeAsString());
 
   EXPECT_THAT(
-      Decode<v1::PushRequest>(&bytes, kLimits),
+      ReadAnyForm<PushRequest>(&bytes, kLimits),
       StatusIs(absl::StatusCode::kResourceExhausted,
                HasSubstr("PushRequest: expected at most 3 entries, got 4")));
 }
@@ -90,7 +109,7 @@ TEST(DecodeTest, TooManyEntriesInsideAPushPullAreTooMuch) {
   *request.mutable_push() = PushOf(4);
   grpc::ByteBuffer bytes = BytesOf(request.SerializeAsString());
 
-  EXPECT_THAT(Decode<v1::PushPullRequest>(&bytes, kLimits),
+  EXPECT_THAT(ReadAnyForm<PushPullRequest>(&bytes, kLimits),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "grpc/slice.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/service/fake_staging.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -52,7 +52,8 @@ class PayloadDecoderTest : public ::testing::Test {
 TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push,
+                       decoder_.Decode<PushRequest>(&bytes, {}));
 
   ASSERT_EQ(push.entries.size(), 3u);
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
@@ -68,7 +69,7 @@ TEST_F(PayloadDecoderTest, PushPullIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(request);
 
   ASSERT_OK_AND_ASSIGN(const PushPullRequest push,
-                       decoder_.PushPull(&bytes, {}));
+                       decoder_.Decode<PushPullRequest>(&bytes, {}));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(push.dtype, DType::kF16);
@@ -81,14 +82,15 @@ TEST_F(PayloadDecoderTest, InitIsReadIntoStagedMemory) {
   init.entries.push_back({"a", Vector({1, 2})});
   grpc::ByteBuffer bytes = Encoded<v1::InitRequest>(init);
 
-  ASSERT_OK_AND_ASSIGN(const InitRequest decoded, decoder_.Init(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const InitRequest decoded,
+                       decoder_.Decode<InitRequest>(&bytes, {}));
 
   EXPECT_EQ(decoded.on_existing, OnExisting::kKeep);
   EXPECT_THAT(decoded.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(staging_.num_allocate_calls(), 1);
 }
 
-TEST_F(PayloadDecoderTest, OtherFieldOrdersGoThroughTheGeneratedCode) {
+TEST_F(PayloadDecoderTest, OtherFieldOrdersAreReadIntoStagedMemoryToo) {
   v1::PushRequest entries, name;
   ToProto(Push(), &entries);
   entries.clear_namespace_();
@@ -96,10 +98,40 @@ TEST_F(PayloadDecoderTest, OtherFieldOrdersGoThroughTheGeneratedCode) {
   grpc::ByteBuffer bytes =
       Bytes(entries.SerializeAsString() + name.SerializeAsString());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push,
+                       decoder_.Decode<PushRequest>(&bytes, {}));
 
   EXPECT_EQ(push.name_space, "n");
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_EQ(staging_.num_allocate_calls(), 1);
+  EXPECT_EQ(bytes.Length(), 0u);
+}
+
+TEST_F(PayloadDecoderTest, UnknownFieldsAreLeftOut) {
+  v1::PushRequest proto;
+  ToProto(Push(), &proto);
+  proto.GetReflection()->MutableUnknownFields(&proto)->AddVarint(99, 1);
+  grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
+
+  ASSERT_OK_AND_ASSIGN(const PushRequest push,
+                       decoder_.Decode<PushRequest>(&bytes, {}));
+
+  EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+}
+
+TEST_F(PayloadDecoderTest, RowsAreReadIntoMemoryOfTheirOwn) {
+  PushRowsRequest rows;
+  rows.entries.push_back(
+      {.key = "a",
+       .tensor = Vector({1, 2}),
+       .rows = *RowIds::Create(testing::Full({2}, 1, DType::kI32))});
+  grpc::ByteBuffer bytes = Encoded<v1::PushRowsRequest>(rows);
+
+  ASSERT_OK_AND_ASSIGN(const PushRowsRequest push,
+                       decoder_.Decode<PushRowsRequest>(&bytes, {}));
+
+  EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_EQ(push.entries[0].rows->size(), 2);
   EXPECT_EQ(staging_.num_allocate_calls(), 0);
 }
 
@@ -111,7 +143,7 @@ TEST_F(PayloadDecoderTest, WhatIsNoBoolIsRefused) {
   (*proto.mutable_entries(0)->mutable_tensor()->mutable_data())[1] = 2;
   grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
 
-  EXPECT_THAT(decoder_.Init(&bytes, {}),
+  EXPECT_THAT(decoder_.Decode<InitRequest>(&bytes, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected bools of 0 or 1, got 2")));
 }
@@ -143,7 +175,7 @@ class InPlaceTest : public PayloadDecoderTest {
     }
     grpc::ByteBuffer bytes(slices.data(), slices.size());
     const PayloadDecoder decoder(&calls_, {.max_entries = 100});
-    return *decoder.Push(&bytes, {});
+    return *decoder.Decode<PushRequest>(&bytes, {});
   }
 
   // How many of its tensors share memory, as those in one slice do.
@@ -232,7 +264,7 @@ TEST_F(PayloadDecoderTest, RefusedMemoryRefusesTheRequest) {
   staging_.set_allocate_status(absl::ResourceExhaustedError("budget"));
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
 
-  EXPECT_THAT(decoder_.Push(&bytes, {}),
+  EXPECT_THAT(decoder_.Decode<PushRequest>(&bytes, {}),
               StatusIs(absl::StatusCode::kResourceExhausted, "budget"));
 }
 
@@ -242,7 +274,7 @@ TEST_F(PayloadDecoderTest, WrongLengthIsExplained) {
   push.mutable_entries(0)->mutable_tensor()->set_data("abc");
   grpc::ByteBuffer bytes = Bytes(push.SerializeAsString());
 
-  EXPECT_THAT(decoder_.Push(&bytes, {}),
+  EXPECT_THAT(decoder_.Decode<PushRequest>(&bytes, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected 8 bytes for f32[2], got 3")));
 }
@@ -252,7 +284,7 @@ TEST_F(PayloadDecoderTest, TooManyEntriesAreRefused) {
   push.entries.push_back({.key = "d", .tensor = Vector({3})});
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(push);
 
-  EXPECT_THAT(decoder_.Push(&bytes, {}),
+  EXPECT_THAT(decoder_.Decode<PushRequest>(&bytes, {}),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

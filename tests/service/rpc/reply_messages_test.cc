@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
 #include "tensorkv/v1/stream.pb.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 

@@ -8,10 +8,10 @@
 
 #include "base/mutex.h"
 #include "contract/grpc_status.h"
-#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "grpcpp/support/server_interceptor.h"
 #include "gtest/gtest.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/stream.pb.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
 #include "tests/service/store/init_now.h"
@@ -185,14 +185,14 @@ TEST_F(StagedRowIdsTest, IdsOfAPullAreCountedOnceUntilItEnds) {
       {.key = "w",
        .min_version = 2,
        .rows = *RowIds::Create(testing::Full({100'000}, 1, DType::kI32))});
-  PullStreamRequest pull = {.request = std::move(rows)};
+  AnyPullStream pull = {.request = std::move(rows)};
   const auto session = [&] {
     return std::make_unique<StreamSession>(
         Method::kPullStream, Caller(), &dependencies, nullptr,
         [](const absl::StatusOr<StripedCall::Reply>&) {});
   };
   const auto open = [&](StreamSession& stripe, uint32_t index) {
-    pull.stripe = {.index = index, .count = 2, .group = 1};
+    pull.options.stripe = {.index = index, .count = 2, .group = 1};
     v1::PullStreamRequest message;
     ToProto(pull, &message);
     const grpc::Slice slice(message.SerializeAsString());

@@ -8,10 +8,10 @@
 
 #include "base/mutex.h"
 #include "contract/grpc_status.h"
-#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/contract/generated_codec.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"

@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
+#include "tests/contract/generated/fields.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 
@@ -41,14 +41,6 @@ absl::StatusOr<SetStateRequest> FromProto(v1::SetStateRequest&& proto) {
 
 void ToProto(const SetStateRequest& request, v1::SetStateRequest* proto) {
   EncodeSetStateRequest(request, EncodeWithData, proto);
-}
-
-InitReply FromProto(const v1::SetStateResponse& proto) {
-  return {.versions = {proto.versions().begin(), proto.versions().end()}};
-}
-
-void ToProto(const InitReply& reply, v1::SetStateResponse* proto) {
-  proto->mutable_versions()->Add(reply.versions.begin(), reply.versions.end());
 }
 
 absl::StatusOr<GetStateRequest> FromProto(const v1::GetStateRequest& proto) {

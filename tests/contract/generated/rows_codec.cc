@@ -3,9 +3,9 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
-#include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
 #include "contract/row_ids.h"
+#include "tests/contract/generated/fields.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 namespace {

@@ -4,8 +4,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "contract/proto_codec_fields.h"
 #include "contract/reason.h"
+#include "tests/contract/generated/fields.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 namespace {

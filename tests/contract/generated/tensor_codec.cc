@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/ref_counted.h"
 #include "base/status_macros.h"
-#include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
 #include "tensor/bool_elements.h"
 #include "tensor/buffer.h"
+#include "tests/contract/generated/fields.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 namespace {

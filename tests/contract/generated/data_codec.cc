@@ -2,8 +2,8 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
-#include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
+#include "tests/contract/generated/fields.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -169,14 +169,6 @@ void ToProto(const InitRequest& request, v1::InitRequest* proto) {
   EncodeInitRequest(request, EncodeWithData, proto);
 }
 
-InitReply FromProto(const v1::InitResponse& proto) {
-  return {.versions = {proto.versions().begin(), proto.versions().end()}};
-}
-
-void ToProto(const InitReply& reply, v1::InitResponse* proto) {
-  proto->mutable_versions()->Add(reply.versions.begin(), reply.versions.end());
-}
-
 // --- Push, Pull, PushPull ---------------------------------------------------
 
 absl::StatusOr<PushRequest> FromProto(v1::PushRequest&& proto) {
@@ -185,14 +177,6 @@ absl::StatusOr<PushRequest> FromProto(v1::PushRequest&& proto) {
 
 void ToProto(const PushRequest& request, v1::PushRequest* proto) {
   EncodePushRequest(request, EncodeWithData, proto);
-}
-
-PushReply FromProto(const v1::PushResponse& proto) {
-  return DecodeResults(proto.results());
-}
-
-void ToProto(const PushReply& reply, v1::PushResponse* proto) {
-  EncodeResults(reply, proto->mutable_results());
 }
 
 absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
@@ -246,15 +230,6 @@ absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto) {
 
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto) {
   EncodeValues(reply, EncodeWithData, proto->mutable_values());
-}
-
-absl::Status CheckShapes(const RepeatedPtrField<v1::KeyStatus>& keys) {
-  for (int i = 0; i < keys.size(); ++i) {
-    if (const auto shape = ShapeOf(keys[i]); !shape.ok()) {
-      return ErrorFrom(EntryName(i, keys[i].key()), shape.status());
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

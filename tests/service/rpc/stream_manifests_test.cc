@@ -2,12 +2,15 @@
 #include <utility>
 #include <variant>
 
-#include "contract/proto_codec.h"
+#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "service/rpc/stream_request.h"
+#include "tensorkv/v1/stream.pb.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace proto_codec_stream_test {
+namespace stream_manifests_test {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -15,17 +18,44 @@ using testing::StatusIs;
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
+template <typename Message>
+absl::StatusOr<StreamRequest> DecodeMessage(Method method,
+                                            const Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  grpc::ByteBuffer bytes(&slice, 1);
+  return DecodeStreamRequest(method, MessageLimits(), &bytes);
+}
+
+absl::StatusOr<StreamRequest> DecodeManifest(v1::InitManifest manifest) {
+  v1::InitChunk chunk;
+  *chunk.mutable_manifest() = std::move(manifest);
+  return DecodeMessage(Method::kInitStream, chunk);
+}
+absl::StatusOr<StreamRequest> DecodeManifest(v1::PushManifest manifest) {
+  v1::PushChunk chunk;
+  *chunk.mutable_manifest() = std::move(manifest);
+  return DecodeMessage(chunk.manifest().has_push_pull()
+                           ? Method::kPushPullStream
+                           : Method::kPushStream,
+                       chunk);
+}
+absl::StatusOr<StreamRequest> DecodeManifest(
+    const v1::PullStreamRequest& request) {
+  return DecodeMessage(Method::kPullStream, request);
+}
+
+// Decodes the first message of a stream, whose manifest is given as text.
 template <typename Proto>
-auto Decode(const std::string& text) {
+absl::StatusOr<StreamRequest> Decode(const std::string& text) {
   Proto proto;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
-  return FromProto(std::move(proto));
+  return DecodeManifest(std::move(proto));
 }
 
 // --- Fields by name ---------------------------------------------------------
 
-TEST(StreamProtoTest, PushManifestFields) {
-  ASSERT_OK_AND_ASSIGN(const PushManifest manifest,
+TEST(StreamManifestsTest, PushManifestFields) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest manifest,
                        Decode<v1::PushManifest>(R"pb(
                          push {
                            step: 5
@@ -49,9 +79,9 @@ TEST(StreamProtoTest, PushManifestFields) {
   EXPECT_EQ(manifest.stripe, (Stripe{1, 2, 9}));
 }
 
-TEST(StreamProtoTest, ManifestOfRowsHasTheirIds) {
+TEST(StreamManifestsTest, ManifestOfRowsHasTheirIds) {
   ASSERT_OK_AND_ASSIGN(
-      const PushManifest manifest, Decode<v1::PushManifest>(R"pb(
+      const StreamRequest manifest, Decode<v1::PushManifest>(R"pb(
         push_rows {
           step: 5
           entries {
@@ -66,8 +96,6 @@ TEST(StreamProtoTest, ManifestOfRowsHasTheirIds) {
           entries { key: "v" skip: true }
         }
         stripe { index: 1 count: 2 group: 9 })pb"));
-  v1::PushManifest again;
-  ToProto(manifest, &again);
 
   const auto& push = std::get<PushRequest>(manifest.request);
   const PushEntry& entry = push.entries[0];
@@ -77,12 +105,10 @@ TEST(StreamProtoTest, ManifestOfRowsHasTheirIds) {
   EXPECT_TRUE(entry.update_all_rows);
   EXPECT_TRUE(push.entries[1].skip);
   EXPECT_EQ(manifest.stripe, (Stripe{1, 2, 9}));
-  EXPECT_EQ(again.push_rows().entries(0).rows().data().size(), 4u);
-  EXPECT_FALSE(again.has_push());
 }
 
-TEST(StreamProtoTest, ManifestOfAPushPullSaysWhatItBringsBack) {
-  ASSERT_OK_AND_ASSIGN(const PushManifest manifest,
+TEST(StreamManifestsTest, ManifestOfAPushPullSaysWhatItBringsBack) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest manifest,
                        Decode<v1::PushManifest>(R"pb(
                          push_pull {
                            max_reply_bytes: 7
@@ -96,8 +122,8 @@ TEST(StreamProtoTest, ManifestOfAPushPullSaysWhatItBringsBack) {
   EXPECT_EQ(push_pull.step, 5u);
 }
 
-TEST(StreamProtoTest, ManifestOfStatesNamesThem) {
-  ASSERT_OK_AND_ASSIGN(const InitManifest manifest,
+TEST(StreamManifestsTest, ManifestOfStatesNamesThem) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest manifest,
                        Decode<v1::InitManifest>(R"pb(
                          set_state {
                            entries {
@@ -107,7 +133,7 @@ TEST(StreamProtoTest, ManifestOfStatesNamesThem) {
                            }
                          })pb"));
   ASSERT_OK_AND_ASSIGN(
-      const PullStreamRequest pull,
+      const StreamRequest pull,
       Decode<v1::PullStreamRequest>(
           "get_state { entries { key: 'w' state: 'momentum' } }"));
 
@@ -119,8 +145,8 @@ TEST(StreamProtoTest, ManifestOfStatesNamesThem) {
             "momentum");
 }
 
-TEST(StreamProtoTest, PullStreamRequestFields) {
-  ASSERT_OK_AND_ASSIGN(const PullStreamRequest request,
+TEST(StreamManifestsTest, PullStreamRequestFields) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest request,
                        Decode<v1::PullStreamRequest>(R"pb(
                          pull { entries { key: "w" min_version: 5 } }
                          stripe { index: 1 count: 2 group: 9 }
@@ -135,47 +161,28 @@ TEST(StreamProtoTest, PullStreamRequestFields) {
   EXPECT_TRUE(request.allow_batches);
 }
 
-TEST(StreamProtoTest, AbsentStripeIsTheOnlyOne) {
-  ASSERT_OK_AND_ASSIGN(const PushManifest absent,
+TEST(StreamManifestsTest, AbsentStripeIsTheOnlyOne) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest absent,
                        Decode<v1::PushManifest>("push {}"));
-  ASSERT_OK_AND_ASSIGN(const PushManifest empty,
+  ASSERT_OK_AND_ASSIGN(const StreamRequest empty,
                        Decode<v1::PushManifest>("push {} stripe {}"));
 
   EXPECT_EQ(absent.stripe, (Stripe{0, 1}));
   EXPECT_EQ(empty.stripe, (Stripe{0, 1}));
 }
 
-// --- Without data -----------------------------------------------------------
-
-TEST(StreamProtoTest, ManifestLeavesTheDataOut) {
-  PushRequest push;
-  push.entries.push_back(
-      {.key = "w", .tensor = *Tensor::Filled(DType::kF32, {2}, 1)});
-  v1::PushManifest proto;
-
-  ToProto(PushManifest{.request = push}, &proto);
-
-  const v1::Tensor& tensor = proto.push().entries(0).tensor();
-  EXPECT_EQ(tensor.dtype(), v1::DTYPE_F32);
-  EXPECT_EQ(tensor.shape_size(), 1);
-  EXPECT_EQ(tensor.location_case(), v1::Tensor::LOCATION_NOT_SET);
-}
-
 // --- Errors -----------------------------------------------------------------
 
-TEST(StreamProtoTest, DataInAManifestIsInvalid) {
+TEST(StreamManifestsTest, DataInAManifestIsInvalid) {
   EXPECT_THAT(
       Decode<v1::PushManifest>(
           "push { entries { key: 'w' tensor { dtype: 8 data: 'A' } } }"),
       StatusIs(kInvalid,
                "entry 0 (\"w\"): tensor: expected no data in a manifest, got "
                "1 bytes"));
-  EXPECT_THAT(Decode<v1::PullManifest>(
-                  "values { tensor { dtype: 8 shape: 0 data: 'A' } }"),
-              StatusIs(kInvalid, HasSubstr("expected no data")));
 }
 
-TEST(StreamProtoTest, TensorsOfAManifestAreChecked) {
+TEST(StreamManifestsTest, TensorsOfAManifestAreChecked) {
   EXPECT_THAT(Decode<v1::PushManifest>("push { entries { key: 'w' } }"),
               StatusIs(kInvalid, "entry 0 (\"w\"): tensor: missing"));
   EXPECT_THAT(Decode<v1::InitManifest>(
@@ -186,7 +193,7 @@ TEST(StreamProtoTest, TensorsOfAManifestAreChecked) {
               StatusIs(kInvalid, HasSubstr("fewer than 2^63 bytes")));
 }
 
-TEST(StreamProtoTest, MissingCallIsInvalid) {
+TEST(StreamManifestsTest, MissingCallIsInvalid) {
   EXPECT_THAT(Decode<v1::InitManifest>(""),
               StatusIs(kInvalid, "call: missing"));
   EXPECT_THAT(Decode<v1::PushManifest>("stripe {}"),
@@ -195,7 +202,7 @@ TEST(StreamProtoTest, MissingCallIsInvalid) {
               StatusIs(kInvalid, "call: missing"));
 }
 
-TEST(StreamProtoTest, ImpossibleStripesAreInvalid) {
+TEST(StreamManifestsTest, ImpossibleStripesAreInvalid) {
   EXPECT_THAT(Decode<v1::InitManifest>("init {} stripe { index: 1 }"),
               StatusIs(kInvalid, "stripe: expected an index below 1, got 1"));
   EXPECT_THAT(Decode<v1::PushManifest>("push {} stripe { count: 65 }"),
@@ -208,5 +215,5 @@ TEST(StreamProtoTest, ImpossibleStripesAreInvalid) {
       StatusIs(kInvalid, HasSubstr("expected a group")));
 }
 
-}  // namespace proto_codec_stream_test
+}  // namespace stream_manifests_test
 }  // namespace tensorkv

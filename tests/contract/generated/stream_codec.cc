@@ -4,9 +4,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
-#include "contract/proto_codec.h"
-#include "contract/proto_codec_fields.h"
 #include "contract/stripe_range.h"
+#include "tests/contract/generated/fields.h"
+#include "tests/contract/generated_codec.h"
 
 namespace tensorkv {
 namespace {
@@ -145,11 +145,11 @@ void ToProto(const PushManifest& manifest, v1::PushManifest* proto) {
   EncodeStripe(manifest.stripe, proto);
 }
 
-absl::StatusOr<PullStreamRequest> FromProto(v1::PullStreamRequest&& proto) {
-  PullStreamRequest request;
-  ASSIGN_OR_RETURN(request.stripe, DecodeStripe(proto));
-  request.max_part_bytes = proto.max_part_bytes();
-  request.allow_batches = proto.allow_batches();
+absl::StatusOr<AnyPullStream> FromProto(v1::PullStreamRequest&& proto) {
+  AnyPullStream request;
+  ASSIGN_OR_RETURN(request.options.stripe, DecodeStripe(proto));
+  request.options.max_part_bytes = proto.max_part_bytes();
+  request.options.allow_batches = proto.allow_batches();
   switch (proto.call_case()) {
     case v1::PullStreamRequest::kPull: {
       ASSIGN_OR_RETURN(request.request, FromProto(proto.pull()));
@@ -170,11 +170,11 @@ absl::StatusOr<PullStreamRequest> FromProto(v1::PullStreamRequest&& proto) {
   return MissingCall();
 }
 
-void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto) {
+void ToProto(const AnyPullStream& request, v1::PullStreamRequest* proto) {
   EncodeAnyCall(request.request, proto);
-  EncodeStripe(request.stripe, proto);
-  proto->set_max_part_bytes(request.max_part_bytes);
-  proto->set_allow_batches(request.allow_batches);
+  EncodeStripe(request.options.stripe, proto);
+  proto->set_max_part_bytes(request.options.max_part_bytes);
+  proto->set_allow_batches(request.options.allow_batches);
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto) {

@@ -1,7 +1,7 @@
 // Decodes and encodes pieces of messages that the files of the codec share.
 
-#ifndef TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
-#define TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
+#ifndef TENSORKV_TESTS_CONTRACT_GENERATED_FIELDS_H_
+#define TENSORKV_TESTS_CONTRACT_GENERATED_FIELDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +17,7 @@
 #include "base/error_from.h"
 #include "base/ref_counted.h"
 #include "contract/encoding.h"
+#include "contract/proto_codec.h"
 #include "contract/requests.h"
 #include "google/protobuf/repeated_field.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -112,9 +113,6 @@ void EncodeWorkerIfPresent(const std::optional<Worker>& worker, Proto* proto) {
   if (worker) SetWorker(*worker, proto->mutable_worker());
 }
 
-// Returns `entry 3 ("fc1.w")`, counted from 0; long keys are cut.
-std::string EntryName(int index, absl::string_view key);
-
 // Decodes every message of a list; errors name the entry.
 template <
     typename Protos, typename Decode,
@@ -139,4 +137,4 @@ absl::StatusOr<std::vector<Value>> DecodeAll(Protos& protos, Decode decode) {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
+#endif  // TENSORKV_TESTS_CONTRACT_GENERATED_FIELDS_H_
