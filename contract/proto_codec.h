@@ -60,11 +60,6 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
 // Returns `entry 3 ("fc1.w")`, counted from 0; long keys are cut.
 std::string EntryName(int index, absl::string_view key);
 
-// Checks that the keys of a reply have shapes. Errors: InvalidArgument, naming
-// the key.
-absl::Status CheckShapes(
-    const google::protobuf::RepeatedPtrField<v1::KeyStatus>& keys);
-
 // FromProto and ToProto for code that works for every method: with the type of
 // the result named. The message of a call without tensors is its own value.
 template <typename Value, typename Message>

@@ -2,36 +2,23 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/error_from.h"
 #include "contract/proto_codec.h"
 
 namespace tensorkv {
 
-absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto) {
-  switch (proto) {
-    case v1::ON_EXISTING_UNSPECIFIED:
-    case v1::ON_EXISTING_FAIL:
-      return OnExisting::kFail;
-    case v1::ON_EXISTING_KEEP:
-      return OnExisting::kKeep;
-    case v1::ON_EXISTING_REPLACE:
-      return OnExisting::kReplace;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "on_existing: unknown number ", static_cast<int>(proto)));
-  }
-}
-
 v1::OnExisting EncodeOnExisting(OnExisting on_existing) {
-  switch (on_existing) {
-    case OnExisting::kFail:
-      break;
-    case OnExisting::kKeep:
-      return v1::ON_EXISTING_KEEP;
-    case OnExisting::kReplace:
-      return v1::ON_EXISTING_REPLACE;
-  }
-  return v1::ON_EXISTING_FAIL;
+  return static_cast<v1::OnExisting>(static_cast<int>(on_existing) + 1);
+}
+static_assert(static_cast<int>(OnExisting::kFail) + 1 == v1::ON_EXISTING_FAIL);
+static_assert(static_cast<int>(OnExisting::kKeep) + 1 == v1::ON_EXISTING_KEEP);
+static_assert(static_cast<int>(OnExisting::kReplace) + 1 ==
+              v1::ON_EXISTING_REPLACE);
+
+absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto) {
+  if (proto == v1::ON_EXISTING_UNSPECIFIED) return OnExisting::kFail;
+  if (v1::OnExisting_IsValid(proto)) return static_cast<OnExisting>(proto - 1);
+  return absl::InvalidArgumentError(
+      absl::StrCat("on_existing: unknown number ", static_cast<int>(proto)));
 }
 
 std::string EntryName(int index, absl::string_view key) {
@@ -72,16 +59,6 @@ void ToProto(const PushReply& reply, v1::PushResponse* proto) {
     out.set_step(result.step);
     out.set_repeated(result.repeated);
   }
-}
-
-absl::Status CheckShapes(
-    const google::protobuf::RepeatedPtrField<v1::KeyStatus>& keys) {
-  for (int i = 0; i < keys.size(); ++i) {
-    if (const auto shape = ShapeOf(keys[i]); !shape.ok()) {
-      return ErrorFrom(EntryName(i, keys[i].key()), shape.status());
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -1,19 +1,14 @@
 #include "contract/reason.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <map>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "base/shown_text.h"
 #include "contract/length_delimited.h"
 
@@ -23,23 +18,17 @@ namespace {
 struct ReasonRow {
   Reason reason;
   absl::string_view name;
-  absl::StatusCode code;
-  // Has the lists that error.proto gives the reason, separated by '|'.
-  absl::string_view metadata;
 };
 
-constexpr auto kReasons =
-    std::to_array<ReasonRow>({{Reason::kUnspecified, "REASON_UNSPECIFIED",
-                               absl::StatusCode::kUnknown, ""},
-#define TENSORKV_ROW(enumerator, name, number, code, metadata) \
-  {Reason::enumerator, #name, absl::StatusCode::code, metadata},
-                              TENSORKV_REASONS(TENSORKV_ROW)
+constexpr ReasonRow kReasons[] = {{Reason::kUnspecified, "REASON_UNSPECIFIED"},
+#define TENSORKV_ROW(enumerator, name, ...) {Reason::enumerator, #name},
+                                  TENSORKV_REASONS(TENSORKV_ROW)
 #undef TENSORKV_ROW
-    });
+};
 
 const ReasonRow& RowOf(Reason reason) {
   const auto found = std::ranges::find(kReasons, reason, &ReasonRow::reason);
-  return found != kReasons.end() ? *found : kReasons[0];
+  return found != std::end(kReasons) ? *found : kReasons[0];
 }
 
 // The fields of google.rpc.ErrorInfo, and of an entry of its map.
@@ -75,27 +64,13 @@ std::pair<std::string, std::string> ReadDetail(absl::string_view bytes,
   return detail;
 }
 
-using Metadata = std::map<std::string, std::string>;
-
-// Returns whether `metadata` has the names of one list, and no others.
-bool Fits(absl::string_view list, const Metadata& metadata) {
-  size_t found = 0;
-  for (absl::string_view name : absl::StrSplit(list, ", ", absl::SkipEmpty())) {
-    const bool is_optional = absl::ConsumeSuffix(&name, "?");
-    const size_t count = metadata.count(std::string(name));
-    if (count == 0 && !is_optional) return false;
-    found += count;
-  }
-  return found == metadata.size();
-}
-
 }  // namespace
 
 absl::string_view ReasonName(Reason reason) { return RowOf(reason).name; }
 
 Reason ReasonByName(absl::string_view name) {
   const auto found = std::ranges::find(kReasons, name, &ReasonRow::name);
-  return found != kReasons.end() ? found->reason : Reason::kUnspecified;
+  return found != std::end(kReasons) ? found->reason : Reason::kUnspecified;
 }
 
 absl::Status WithReason(absl::Status status, Reason reason,
@@ -135,18 +110,6 @@ std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status) {
                            });
   if (!is_valid || domain != kErrorDomain) return std::nullopt;
   return info;
-}
-
-bool IsAsListed(const absl::Status& status) {
-  const std::optional<ErrorInfo> info = ErrorInfoOf(status);
-  if (!info.has_value() || info->reason == Reason::kUnspecified) return true;
-  const ReasonRow& row = RowOf(info->reason);
-  const std::vector<absl::string_view> lists =
-      absl::StrSplit(row.metadata, '|');
-  return status.code() == row.code &&
-         std::ranges::any_of(lists, [&](absl::string_view list) {
-           return Fits(list, info->metadata);
-         });
 }
 
 Reason ReasonOf(const absl::Status& status) {

@@ -59,7 +59,7 @@ inline constexpr size_t kMaxErrorDetailBytes = 1024;
 // Returns `status` with that reason and these details, in place of any that it
 // had.
 // REQUIRES: `status` is not OK, and has the code and the details that
-// error.proto lists for the reason, as tests check by IsAsListed.
+// error.proto lists for the reason, as tests check.
 absl::Status WithReason(absl::Status status, Reason reason,
                         std::initializer_list<ErrorDetail> details = {});
 
@@ -75,9 +75,6 @@ absl::Status WithInfo(absl::Status status, const ErrorInfo& info);
 // Returns the reason and the details of a status; nothing if it has none of our
 // domain, or malformed ones.
 std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
-// Returns whether the status has the code and the metadata that error.proto
-// lists for its reason, or no reason.
-bool IsAsListed(const absl::Status& status);
 // Returns the reason of a status; kUnspecified if it has none.
 Reason ReasonOf(const absl::Status& status);
 

@@ -16,5 +16,24 @@
 #include "contract/namespace_config.h"
 #include "contract/request_fields.h"
 #include "contract/stream_requests.h"
+#include "contract/tables.h"
+#include "tensorkv/v1/service.pb.h"
+
+namespace tensorkv {
+
+// Names the messages that carry a unary call: MessagesOf<PushRequest> has
+// v1::PushRequest and v1::PushResponse.
+template <typename Request>
+struct MessagesOf;
+#define TENSORKV_MESSAGES_OF(name, ...)  \
+  template <>                            \
+  struct MessagesOf<name##Request> {     \
+    using Request = v1::name##Request;   \
+    using Response = v1::name##Response; \
+  };
+TENSORKV_UNARY_METHODS(TENSORKV_MESSAGES_OF)
+#undef TENSORKV_MESSAGES_OF
+
+}  // namespace tensorkv
 
 #endif  // TENSORKV_CONTRACT_REQUESTS_H_

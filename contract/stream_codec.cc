@@ -1,10 +1,10 @@
 #include "contract/stream_codec.h"
 
-#include <limits>
+#include <utility>
 
 #include "absl/strings/string_view.h"
+#include "contract/message_fields.h"
 #include "contract/wire_reader.h"
-#include "contract/wire_tags.h"
 #include "contract/wire_writer.h"
 
 namespace tensorkv {
@@ -12,15 +12,10 @@ namespace {
 
 using wire::WireReader;
 
-void Read(WireReader& in, EncodedPart* encoded) {
-  PartRange& part = encoded->part;
-  if (in.Accept(wire::kPartEntry)) {
-    part.entry = in.ReadNumberUpTo(std::numeric_limits<uint32_t>::max());
-  }
-  if (in.Accept(wire::kPartOffset)) part.offset = in.ReadNumber();
-  if (in.Accept(wire::kPartData)) part.size_bytes = in.ReadLength();
-  encoded->data = {in.position(), part.size_bytes};
-}
+using PartFields = wire::Fields<
+    wire::Number<v1::Part::kEntryFieldNumber, &PartRange::entry>,
+    wire::Number<v1::Part::kOffsetFieldNumber, &PartRange::offset>>;
+constexpr wire::Tag kPartData = wire::RunTag(v1::Part::kDataFieldNumber);
 
 }  // namespace
 
@@ -28,13 +23,15 @@ EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor,
                           uint64_t tensor_offset) {
   const absl::string_view data(tensor.data() + (part.offset - tensor_offset),
                                part.size_bytes);
-  const auto write_part = [&](auto& out) {
-    out.Number(wire::kPartEntry, part.entry);
-    out.Number(wire::kPartOffset, part.offset);
-    out.Bytes(wire::kPartData, wire::Payload{tensor.buffer(), data});
-  };
-  return wire::Encode(
-      [&](auto& out) { out.Message(wire::kChunkPart, write_part); });
+  wire::WireWriter out(
+      {.likely_bytes =
+           kPartOverheadBytes +
+           (data.size() <= wire::kMaxCopiedBytes ? data.size() : 0)});
+  out.Message(wire::kChunkPart, [&] {
+    out.Bytes(kPartData, wire::Payload{tensor.buffer(), data});
+    PartFields::Write(part, out);
+  });
+  return std::move(out).Finish();
 }
 
 std::optional<EncodedPart> ReadPart(
@@ -44,12 +41,13 @@ std::optional<EncodedPart> ReadPart(
   if (!reader.Accept(wire::kChunkPart)) return std::nullopt;
   // The part is all of the chunk, and the data is the end of both.
   if (reader.ReadLength() != reader.bytes_left()) return std::nullopt;
-  EncodedPart encoded;
-  Read(reader, &encoded);
-  if (!reader.ok() || encoded.part.size_bytes != reader.bytes_left()) {
+  PartRange part;
+  PartFields::Read(reader, part);
+  if (reader.Accept(kPartData)) part.size_bytes = reader.ReadLength();
+  if (!reader.ok() || part.size_bytes != reader.bytes_left()) {
     return std::nullopt;
   }
-  return encoded;
+  return EncodedPart{part, {reader.position(), part.size_bytes}};
 }
 
 }  // namespace tensorkv

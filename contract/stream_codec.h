@@ -1,6 +1,6 @@
 // The parts of a stream, which carry all of its bulk, without the generated
 // code. InitChunk, PushChunk and PullChunk have them in the same field, so one
-// form serves all three. Manifests are rare: proto_codec.h translates them.
+// form serves all three. Manifests are rare: the generated code reads them.
 //
 // Pure functions, thread-safe.
 

@@ -1,7 +1,6 @@
 #include "contract/wire_reader.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/error_from.h"
@@ -56,21 +55,6 @@ uint64_t WireReader::ReadLongNumber() {
   }
   Fail();
   return 0;
-}
-
-uint64_t WireReader::ReadFixed64() {
-  uint64_t number = 0;
-  static_assert(std::endian::native == std::endian::little);
-  Copy(sizeof(number), reinterpret_cast<char*>(&number));
-  if (number == 0) Fail();
-  return ok_ ? number : 0;
-}
-
-uint32_t WireReader::ReadFixed32() {
-  uint32_t number = 0;
-  Copy(sizeof(number), reinterpret_cast<char*>(&number));
-  if (number == 0) Fail();
-  return ok_ ? number : 0;
 }
 
 std::string WireReader::ReadChunks(uint64_t size_bytes) {

@@ -4,6 +4,7 @@
 #define TENSORKV_CONTRACT_WIRE_READER_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -132,10 +133,15 @@ class WireReader {
     return ok_ ? number : 0;
   }
   bool ReadBool() { return ReadNumberUpTo(1) == 1; }
-  // Reads a number of eight bytes; fails for 0, which writers leave out.
-  uint64_t ReadFixed64();
-  // Reads a number of four bytes; fails for 0, which writers leave out.
-  uint32_t ReadFixed32();
+  // Reads a number of 8 or 4 bytes; fails for 0, which writers leave out.
+  template <typename Bits>
+  Bits ReadFixed() {
+    static_assert(std::endian::native == std::endian::little);
+    Bits number = 0;
+    Copy(sizeof(number), reinterpret_cast<char*>(&number));
+    if (number == 0) Fail();
+    return ok_ ? number : 0;
+  }
   // Reads the length of what follows; fails if the innermost message is shorter
   // than that.
   ABSL_ATTRIBUTE_ALWAYS_INLINE uint64_t ReadLength() {

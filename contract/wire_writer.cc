@@ -1,34 +1,13 @@
 #include "contract/wire_writer.h"
 
-#include <bit>
-#include <cstring>
+#include <algorithm>
 #include <memory>
+#include <utility>
+
+#include "tensorkv/v1/tensor.pb.h"
 
 namespace tensorkv::wire {
-
-void TensorHeader::Make(Tag tag, DType dtype, const Shape& shape,
-                        size_t size_bytes) {
-  tag_ = tag;
-  dtype_ = dtype;
-  shape_ = shape;
-  elements_bytes_ = size_bytes;
-  std::array<char, kMaxBytes> fields;
-  char* end = fields.data();
-  if (dtype != DType::kUnknown) {
-    *end++ = static_cast<char>(kTensorDType);
-    end = WriteNumber(static_cast<uint64_t>(dtype), end);
-  }
-  if (const size_t bytes = NumbersSize(shape.dimensions()); bytes > 0) {
-    end = WriteRunHeader(kTensorShape, bytes, end);
-    for (const int64_t each : shape.dimensions()) end = WriteNumber(each, end);
-  }
-  if (size_bytes > 0) end = WriteRunHeader(kTensorData, size_bytes, end);
-  const size_t fields_bytes = end - fields.data();
-  char* const next =
-      WriteRunHeader(tag, fields_bytes + size_bytes, bytes_.data());
-  std::memcpy(next, fields.data(), fields_bytes);
-  size_ = next + fields_bytes - bytes_.data();
-}
+namespace {
 
 RefPtr<Buffer> AllocateBytes(size_t size_bytes, BufferPool* pool) {
   RefPtr<Buffer> pooled =
@@ -40,68 +19,68 @@ RefPtr<Buffer> AllocateBytes(size_t size_bytes, BufferPool* pool) {
                                        [keep_alive = std::move(bytes)] {});
 }
 
-WireWriter::WireWriter(const WireSize& size, BufferPool* pool)
-    : elements_(size.elements()),
-      copied_(AllocateBytes(size.copied_bytes(), pool)),
-      piece_(copied_->mutable_data()),
-      next_(copied_->mutable_data()),
-      next_length_(size.lengths().data()) {}
+}  // namespace
 
-void WireWriter::Fixed64(Tag tag, uint64_t number) {
-  if (number == 0) return;
-  WriteTag(tag);
-  static_assert(std::endian::native == std::endian::little);
-  std::memcpy(next_, &number, sizeof(number));
-  next_ += sizeof(number);
+void TensorHeader::Make(Tag tag, DType dtype, const Shape& shape,
+                        size_t size_bytes) {
+  tag_ = tag;
+  dtype_ = dtype;
+  shape_ = shape;
+  elements_bytes_ = size_bytes;
+  std::array<char, kMaxBytes> fields;
+  char* end = fields.data();
+  if (dtype != DType::kUnknown) {
+    *end++ = static_cast<char>(NumberTag(v1::Tensor::kDtypeFieldNumber));
+    end = WriteNumber(static_cast<uint64_t>(dtype), end);
+  }
+  size_t shape_bytes = 0;
+  for (const int64_t each : shape.dimensions()) shape_bytes += NumberSize(each);
+  if (shape_bytes > 0) {
+    end =
+        WriteRunHeader(RunTag(v1::Tensor::kShapeFieldNumber), shape_bytes, end);
+    for (const int64_t each : shape.dimensions()) end = WriteNumber(each, end);
+  }
+  if (size_bytes > 0) {
+    end = WriteRunHeader(RunTag(v1::Tensor::kDataFieldNumber), size_bytes, end);
+  }
+  const size_t fields_bytes = end - fields.data();
+  char* const next =
+      WriteRunHeader(tag, fields_bytes + size_bytes, bytes_.data());
+  std::memcpy(next, fields.data(), fields_bytes);
+  size_ = next + fields_bytes - bytes_.data();
 }
 
-void WireWriter::Fixed32(Tag tag, uint32_t number) {
-  if (number == 0) return;
-  WriteTag(tag);
-  std::memcpy(next_, &number, sizeof(number));
-  next_ += sizeof(number);
-}
-
-void WireWriter::Bytes(Tag tag, absl::string_view bytes) {
-  if (bytes.empty()) return;
-  WriteRunHeader(tag, bytes.size());
-  Copy(bytes);
-}
-
-void WireWriter::Numbers(Tag tag, absl::Span<const int64_t> numbers) {
-  if (numbers.empty()) return;
-  WriteRunHeader(tag, NumbersSize(numbers));
-  for (int64_t number : numbers) WriteNumber(number);
-}
-
-void WireWriter::Bytes(Tag tag, const Payload& payload) {
-  if (payload.bytes.empty()) return;
-  WriteRunHeader(tag, payload.bytes.size());
-  WritePayload(payload);
-}
-
-void WireWriter::Tensor(Tag tag, DType dtype, const Shape& shape,
-                        const Payload& payload) {
-  const bool has_elements =
-      elements_ == Elements::kPresent && !payload.bytes.empty();
-  Copy(header_.Get(tag, dtype, shape, has_elements ? payload.bytes.size() : 0));
-  if (has_elements) WritePayload(payload);
-}
-
-void WireWriter::WritePayload(const Payload& payload) {
-  if (payload.bytes.size() <= kMaxCopiedBytes) return Copy(payload.bytes);
-  EndPiece();
-  message_.Add(payload.buffer, payload.bytes.data(), payload.bytes.size());
+WireWriter::WireWriter(const Options& options) : options_(options) {
+  Grow(options.likely_bytes);
 }
 
 EncodedMessage WireWriter::Finish() && {
   EndPiece();
-  return std::move(message_);
+  EncodedMessage message;
+  for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+    message.Add(std::move(piece->buffer), piece->data, piece->size_bytes);
+  }
+  return message;
 }
 
 void WireWriter::EndPiece() {
-  message_.Add(copied_, piece_, next_ - piece_);
-  piece_ = next_;
+  if (next_ == end_) return;
+  AddPiece(copied_, {next_, static_cast<size_t>(end_ - next_)});
+  end_ = next_;
+}
+
+void WireWriter::AddPiece(const RefPtr<Buffer>& buffer,
+                          absl::string_view bytes) {
+  pieces_.push_back({buffer, bytes.data(), bytes.size()});
+  pieces_bytes_ += bytes.size();
+}
+
+void WireWriter::Grow(size_t size_bytes) {
+  EndPiece();
+  if (copied_) size_bytes = std::max(size_bytes, 2 * copied_->size_bytes());
+  copied_ = AllocateBytes(size_bytes, options_.pool);
+  begin_ = copied_->mutable_data();
+  next_ = end_ = begin_ + size_bytes;
 }
 
 }  // namespace tensorkv::wire

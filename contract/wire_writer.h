@@ -1,7 +1,4 @@
-// Writes protobuf's wire format in two passes: WireSize measures, WireWriter
-// then writes into one buffer of exactly that size. Both take the same calls,
-// so one template describes a message for both. Fields at their defaults are
-// left out, as the generated serializer leaves them out.
+// Writes protobuf's wire format.
 
 #ifndef TENSORKV_CONTRACT_WIRE_WRITER_H_
 #define TENSORKV_CONTRACT_WIRE_WRITER_H_
@@ -10,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
+#include <optional>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/encoded_message.h"
 #include "contract/wire_tags.h"
@@ -36,11 +33,6 @@ inline size_t NumberSize(uint64_t number) {
   const int bits = 64 - __builtin_clzll(number | 1);
   return static_cast<size_t>(bits + 6) / 7;
 }
-inline size_t NumbersSize(absl::Span<const int64_t> numbers) {
-  size_t size = 0;
-  for (int64_t number : numbers) size += NumberSize(number);
-  return size;
-}
 
 // Write to `next`, where there is memory enough; return the end of what they
 // have written.
@@ -55,11 +47,6 @@ inline char* WriteRunHeader(Tag tag, uint64_t size_bytes, char* next) {
   *next++ = static_cast<char>(tag);
   return WriteNumber(size_bytes, next);
 }
-
-// Returns memory of so many bytes, from `pool` if there is one. It is on the
-// ordinary heap otherwise: a HostBuffer's alignment is of no use here, and
-// small ones would waste most of it.
-RefPtr<Buffer> AllocateBytes(size_t size_bytes, BufferPool* pool);
 
 // Bytes of `buffer`, which keeps them alive.
 struct Payload {
@@ -106,153 +93,112 @@ class TensorHeader {
   size_t size_ = 0;
 };
 
-// Measures a message, and the messages in it. The methods without a return
-// value each take one field. Not thread-safe.
-class WireSize {
+// Writes a message from its end to its beginning: the last field first, so that
+// the length of what is in a field is known when its tag is written. Fields at
+// their defaults are left out, as the generated serializer leaves them out.
+//
+// Not thread-safe.
+class WireWriter {
  public:
-  explicit WireSize(Elements elements = Elements::kPresent)
-      : elements_(elements) {}
+  struct Options {
+    // What is copied beside the metadata, and the metadata; where they take
+    // more, they get more memory, in other pieces.
+    size_t likely_bytes = 256;
+    // Where memory is from; null: from the ordinary heap. A HostBuffer's
+    // alignment is of no use here, and small ones would waste most of it.
+    BufferPool* pool = nullptr;
+    Elements elements = Elements::kPresent;
+    // Takes the place of the bound that a request has on its reply.
+    std::optional<uint64_t> max_reply_bytes;
+  };
 
-  // Says whether tensors are to have their elements.
-  Elements elements() const { return elements_; }
-  uint64_t total_bytes() const { return total_bytes_; }
-  // Returns the size without the payloads that are referenced.
-  uint64_t copied_bytes() const { return copied_bytes_; }
-  // Returns the lengths of the messages within, in the order in which they
-  // begin.
-  absl::Span<const uint64_t> lengths() const { return lengths_; }
+  explicit WireWriter(const Options& options);
+
+  const Options& options() const { return options_; }
 
   void Number(Tag tag, uint64_t number) {
     if (number != 0) PresentNumber(tag, number);
   }
   // Is written even if the number is 0.
   void PresentNumber(Tag tag, uint64_t number) {
-    Add(sizeof(tag) + NumberSize(number));
+    char* const begin = Take(sizeof(tag) + NumberSize(number));
+    wire::WriteRunHeader(tag, number, begin);
   }
-  void Fixed64(Tag tag, uint64_t number) {
-    if (number != 0) Add(sizeof(tag) + sizeof(number));
+  // Writes a number of 8 or 4 bytes.
+  template <typename Bits>
+  void Fixed(Tag tag, Bits number) {
+    if (number == 0) return;
+    char* const begin = Take(sizeof(tag) + sizeof(number));
+    *begin = static_cast<char>(tag);
+    std::memcpy(begin + 1, &number, sizeof(number));
   }
-  void Fixed32(Tag tag, uint32_t number) {
-    if (number != 0) Add(sizeof(tag) + sizeof(number));
+  void Bytes(Tag tag, absl::string_view bytes) {
+    if (bytes.empty()) return;
+    Copy(bytes);
+    WriteRunHeader(tag, bytes.size());
   }
-  void Bytes(Tag, absl::string_view bytes) {
-    if (!bytes.empty()) AddRun(bytes.size(), bytes.size());
+  void Bytes(Tag tag, const Payload& payload) {
+    if (payload.bytes.empty()) return;
+    WritePayload(payload);
+    WriteRunHeader(tag, payload.bytes.size());
   }
-  void Numbers(Tag, absl::Span<const int64_t> numbers) {
-    const size_t size = NumbersSize(numbers);
-    if (size > 0) AddRun(size, size);
-  }
-  void Bytes(Tag, const Payload& payload) {
-    const size_t size = payload.bytes.size();
-    if (size > 0) AddRun(size, size > kMaxCopiedBytes ? 0 : size);
-  }
-  // Takes a field that is a tensor, whose elements are `payload`.
-  void Tensor(Tag tag, DType dtype, const Shape& shape,
-              const Payload& payload) {
+  // Writes a field that is a tensor, whose elements are `payload`.
+  void Tensor(Tag tag, DType dtype, const Shape& shape, const Payload& payload,
+              Elements elements) {
     const size_t size =
-        elements_ == Elements::kPresent ? payload.bytes.size() : 0;
-    Add(header_.Get(tag, dtype, shape, size).size());
-    total_bytes_ += size;
-    copied_bytes_ += size > kMaxCopiedBytes ? 0 : size;
+        elements == Elements::kPresent ? payload.bytes.size() : 0;
+    if (size > 0) WritePayload(payload);
+    Copy(header_.Get(tag, dtype, shape, size));
   }
-  // Takes a field that is a message, whose fields `write_fields` writes to its
-  // argument. It is written even when empty.
-  template <typename WriteFields>
-  void Message(Tag, WriteFields write_fields) {
-    const size_t index = lengths_.size();
-    const uint64_t bytes_before = total_bytes_;
-    lengths_.push_back(0);
-    write_fields(*this);
-    lengths_[index] = total_bytes_ - bytes_before;
-    Add(sizeof(Tag) + NumberSize(lengths_[index]));
-  }
-
- private:
-  void Add(uint64_t bytes) {
-    total_bytes_ += bytes;
-    copied_bytes_ += bytes;
-  }
-  void AddRun(uint64_t total_bytes, uint64_t copied_bytes) {
-    Add(sizeof(Tag) + NumberSize(total_bytes));
-    total_bytes_ += total_bytes;
-    copied_bytes_ += copied_bytes;
-  }
-
-  const Elements elements_;
-  uint64_t total_bytes_ = 0;
-  uint64_t copied_bytes_ = 0;
-  std::vector<uint64_t> lengths_;
-  TensorHeader header_;
-};
-
-// Not thread-safe.
-class WireWriter {
- public:
-  // `size` must outlive the writer.
-  // REQUIRES: the calls that follow are those that `size` measured.
-  explicit WireWriter(const WireSize& size, BufferPool* pool = nullptr);
-
-  void Number(Tag tag, uint64_t number) {
-    if (number != 0) PresentNumber(tag, number);
-  }
-  void PresentNumber(Tag tag, uint64_t number) {
-    WriteTag(tag);
-    WriteNumber(number);
-  }
-  void Fixed64(Tag tag, uint64_t number);
-  void Fixed32(Tag tag, uint32_t number);
-  void Bytes(Tag tag, absl::string_view bytes);
-  void Numbers(Tag tag, absl::Span<const int64_t> numbers);
-  void Bytes(Tag tag, const Payload& payload);
-  void Tensor(Tag tag, DType dtype, const Shape& shape, const Payload& payload);
+  // Writes a field that is a message, whose fields `write_fields` writes. It is
+  // written even when empty.
   template <typename WriteFields>
   void Message(Tag tag, WriteFields write_fields) {
-    WriteRunHeader(tag, *next_length_++);
-    write_fields(*this);
+    const size_t bytes_after = size_bytes();
+    write_fields();
+    WriteRunHeader(tag, size_bytes() - bytes_after);
   }
 
   // Returns the message.
   EncodedMessage Finish() &&;
 
  private:
-  void WriteTag(Tag tag) { *next_++ = static_cast<char>(tag); }
-  void WriteNumber(uint64_t number) {
-    next_ = wire::WriteNumber(number, next_);
-  }
-  void WriteRunHeader(Tag tag, uint64_t size_bytes) {
-    next_ = wire::WriteRunHeader(tag, size_bytes, next_);
+  size_t size_bytes() const { return pieces_bytes_ + (end_ - next_); }
+  // Returns memory for what comes before all that is written.
+  char* Take(size_t size_bytes) {
+    const auto headroom = static_cast<size_t>(next_ - begin_);
+    if (ABSL_PREDICT_FALSE(size_bytes > headroom)) Grow(size_bytes);
+    next_ -= size_bytes;
+    return next_;
   }
   void Copy(absl::string_view bytes) {
-    std::memcpy(next_, bytes.data(), bytes.size());
-    next_ += bytes.size();
+    std::memcpy(Take(bytes.size()), bytes.data(), bytes.size());
+  }
+  void WriteRunHeader(Tag tag, uint64_t size_bytes) {
+    PresentNumber(tag, size_bytes);
   }
   // Copies the bytes, or makes a piece that references them, as kMaxCopiedBytes
   // says.
-  void WritePayload(const Payload& payload);
+  void WritePayload(const Payload& payload) {
+    if (payload.bytes.size() <= kMaxCopiedBytes) return Copy(payload.bytes);
+    EndPiece();
+    AddPiece(payload.buffer, payload.bytes);
+  }
   // Makes a piece of what was copied since the last piece.
   void EndPiece();
+  void AddPiece(const RefPtr<Buffer>& buffer, absl::string_view bytes);
+  // Goes on in new memory, of at least so many bytes.
+  void Grow(size_t size_bytes);
 
-  const Elements elements_;
-  EncodedMessage message_;
+  const Options options_;
+  std::vector<EncodedMessage::Piece> pieces_;  // the last one first
+  size_t pieces_bytes_ = 0;
   RefPtr<Buffer> copied_;  // what is not referenced
-  const char* piece_;      // where the next piece begins
-  char* next_;
-  const uint64_t* next_length_;
+  char* begin_ = nullptr;  // of `copied_`
+  char* next_ = nullptr;   // where what is written begins
+  char* end_ = nullptr;    // of the next piece
   TensorHeader header_;
 };
-
-// Returns the message whose fields `write_fields` writes to its argument. Calls
-// it twice, with a WireSize and with a WireWriter, so that it must write the
-// same both times. What is copied is in memory from `pool`, if there is one.
-template <typename WriteFields>
-EncodedMessage Encode(WriteFields write_fields, BufferPool* pool = nullptr,
-                      Elements elements = Elements::kPresent) {
-  WireSize size(elements);
-  write_fields(size);
-  WireWriter writer(size, pool);
-  write_fields(writer);
-  return std::move(writer).Finish();
-}
 
 }  // namespace tensorkv::wire
 

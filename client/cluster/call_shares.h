@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "client/cluster/request_entries.h"
 #include "contract/any_call.h"
 #include "contract/placement.h"
 #include "contract/requests.h"

@@ -14,6 +14,7 @@
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker_errors.h"
 #include "contract/reason.h"

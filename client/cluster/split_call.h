@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "client/cluster/request_entries.h"
 #include "client/cluster/split_entries.h"
 #include "client/cluster/split_layout.h"
 #include "client/destination.h"

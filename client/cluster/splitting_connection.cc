@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/cluster/split_call.h"
 #include "client/internal/steady_now.h"

@@ -19,7 +19,8 @@ bool PulledBatches::HasBatch(grpc::ByteBuffer* chunk) {
   const void* data = nullptr;
   int size_bytes = 0;
   return reader.Next(&data, &size_bytes) && size_bytes > 0 &&
-         *static_cast<const uint8_t*>(data) == wire::kChunkBatch;
+         *static_cast<const uint8_t*>(data) ==
+             wire::RunTag(v1::PullChunk::kBatchFieldNumber);
 }
 
 PulledBatches::PulledBatches(size_t num_entries, BufferPool& buffers)

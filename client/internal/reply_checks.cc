@@ -47,6 +47,17 @@ absl::Status CheckStatus(const NamespaceStatus& status) {
   return absl::OkStatus();
 }
 
+// Checks that keys have shapes; errors name the key.
+absl::Status CheckShapes(
+    const google::protobuf::RepeatedPtrField<KeyStatus>& keys) {
+  for (int i = 0; i < keys.size(); ++i) {
+    if (const auto shape = ShapeOf(keys[i]); !shape.ok()) {
+      return ErrorFrom(EntryName(i, keys[i].key()), shape.status());
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckFields(const JoinReply& reply) {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "contract/method.h"
-#include "contract/peer_call.h"
+#include "service/mirror/peer_call.h"
 #include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {

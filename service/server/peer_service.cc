@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "contract/peer_call.h"
+#include "service/mirror/peer_call.h"
 #include "service/rpc/message_codec.h"
 
 namespace tensorkv {

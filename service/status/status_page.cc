@@ -14,7 +14,7 @@
 #include "base/answer.h"
 #include "base/status_macros.h"
 #include "contract/any_call.h"
-#include "contract/messages_of.h"
+#include "contract/requests.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 #include "service/rpc/message_codec.h"

@@ -100,13 +100,6 @@ absl::Status DecodeTensor(const std::string& text) {
   return StatusOf(push);
 }
 
-// Checks a reply, given as text, that is its own value.
-absl::Status CheckStatReply(const std::string& text) {
-  StatReply reply;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &reply));
-  return CheckShapes(reply.keys());
-}
-
 struct Malformed {
   std::string name;
   std::function<absl::Status(const std::string&)> decode;
@@ -218,10 +211,7 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"PushWorkerWithoutRank", Decode<v1::PushRequest>,
                   "worker { epoch: 5 }", kInvalid, "worker.rank: missing"},
         Malformed{"PullWorkerWithoutRank", Decode<v1::PullRequest>, "worker {}",
-                  kInvalid, "worker.rank: missing"},
-        Malformed{"StatReplyShape", CheckStatReply,
-                  "keys { key: 'w' dtype: DTYPE_U8 shape: -1 }", kInvalid,
-                  "entry 0 (\"w\"): shape"}}),
+                  kInvalid, "worker.rank: missing"}}),
     NameOfTest);
 
 // A push of 8 f32, encoded like that, with that payload.

@@ -17,6 +17,8 @@
 namespace tensorkv {
 namespace {
 
+using testing::IsAsListed;
+
 TEST(ReasonTest, NamesAndNumbersAreThoseOfTheContract) {
   const auto* contract = v1::Reason_descriptor();
   for (int i = 0; i < contract->value_count(); ++i) {

@@ -5,7 +5,9 @@
 #ifndef TENSORKV_TESTS_TESTING_REASON_MATCHERS_H_
 #define TENSORKV_TESTS_TESTING_REASON_MATCHERS_H_
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +22,39 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
+
+// Returns whether `metadata` has the names of one list, and no others.
+inline bool Fits(absl::string_view list,
+                 const std::map<std::string, std::string>& metadata) {
+  size_t found = 0;
+  for (absl::string_view name : absl::StrSplit(list, ", ", absl::SkipEmpty())) {
+    const bool is_optional = absl::ConsumeSuffix(&name, "?");
+    const size_t count = metadata.count(std::string(name));
+    if (count == 0 && !is_optional) return false;
+    found += count;
+  }
+  return found == metadata.size();
+}
+
+// Returns whether the status has the code and the metadata that error.proto
+// lists for its reason, or no reason.
+inline bool IsAsListed(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  if (!info || info->reason == Reason::kUnspecified) return true;
+  bool is_listed = false;
+  const auto compare = [&](Reason row, absl::StatusCode code,
+                           absl::string_view lists) {
+    if (row != info->reason || code != status.code()) return;
+    for (const absl::string_view list : absl::StrSplit(lists, '|')) {
+      is_listed |= Fits(list, info->metadata);
+    }
+  };
+#define TENSORKV_COMPARE(enumerator, name, number, code, metadata) \
+  compare(Reason::enumerator, absl::StatusCode::code, metadata);
+  TENSORKV_REASONS(TENSORKV_COMPARE)
+#undef TENSORKV_COMPARE
+  return is_listed;
+}
 
 MATCHER_P2(HasReasonAbout, reason, metadata,
            absl::StrCat("has the reason ", ReasonName(reason))) {

@@ -127,7 +127,7 @@ TEST_F(PayloadDecoderTest, RowsAreReadIntoMemoryOfTheirOwn) {
        .rows = *RowIds::Create(testing::Full({2}, 1, DType::kI32))});
   grpc::ByteBuffer bytes = Encoded<v1::PushRowsRequest>(rows);
 
-  ASSERT_OK_AND_ASSIGN(const PushRowsRequest push,
+  ASSERT_OK_AND_ASSIGN(const PushRequest push,
                        decoder_.Decode<PushRowsRequest>(&bytes, {}));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));

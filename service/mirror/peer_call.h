@@ -1,8 +1,8 @@
 // Says of a message by which servers call each other which method it calls, and
 // which message answers it.
 
-#ifndef TENSORKV_CONTRACT_PEER_CALL_H_
-#define TENSORKV_CONTRACT_PEER_CALL_H_
+#ifndef TENSORKV_SERVICE_MIRROR_PEER_CALL_H_
+#define TENSORKV_SERVICE_MIRROR_PEER_CALL_H_
 
 #include "contract/method.h"
 #include "tensorkv/v1/peer.pb.h"
@@ -25,4 +25,4 @@ using PeerResponse = typename PeerCall<Request>::Response;
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CONTRACT_PEER_CALL_H_
+#endif  // TENSORKV_SERVICE_MIRROR_PEER_CALL_H_

@@ -1,0 +1,209 @@
+// The parts of messages with tensors, and their entries, as lists of their
+// fields. data.proto and tensor.proto explain the fields.
+
+#ifndef TENSORKV_CONTRACT_ENTRY_FIELDS_H_
+#define TENSORKV_CONTRACT_ENTRY_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "contract/data_requests.h"
+#include "contract/field_kinds.h"
+#include "contract/reason.h"
+#include "contract/stream_requests.h"
+#include "tensorkv/v1/call.pb.h"
+#include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
+#include "tensorkv/v1/tensor.pb.h"
+
+namespace tensorkv::wire {
+
+// --- Parts of messages ------------------------------------------------------
+
+using CallIdFields = Fields<
+    Bytes<v1::CallId::kClientIdFieldNumber, &CallId::client_id>,
+    Number<v1::CallId::kSequenceFieldNumber, &CallId::sequence>,
+    Number<v1::CallId::kAnsweredBelowFieldNumber, &CallId::answered_below>>;
+
+// A rank, which must be there: 0 is written too.
+struct Rank {
+  static constexpr Tag kTag = NumberTag(v1::Worker::kRankFieldNumber);
+  static void Read(MessageReader& in, Worker& worker) {
+    if (!in.Accept(kTag)) return in.FailMissing("worker.rank");
+    worker.rank = static_cast<uint32_t>(in.ReadNumberUpTo(UINT32_MAX));
+  }
+  static void Write(const Worker& worker, WireWriter& out) {
+    out.PresentNumber(kTag, worker.rank);
+  }
+};
+
+using WorkerFields =
+    Fields<Rank, Number<v1::Worker::kEpochFieldNumber, &Worker::epoch>>;
+
+using StripeFields =
+    Fields<Number<v1::Stripe::kIndexFieldNumber, &Stripe::index>,
+           Number<v1::Stripe::kCountFieldNumber, &Stripe::count>,
+           Fixed<v1::Stripe::kGroupFieldNumber, &Stripe::group>>;
+
+// Stripes are in the same field of manifests and of the requests of pulls.
+inline constexpr int kStripeNumber = v1::PushManifest::kStripeFieldNumber;
+static_assert(kStripeNumber == v1::InitManifest::kStripeFieldNumber);
+static_assert(kStripeNumber == v1::PullStreamRequest::kStripeFieldNumber);
+
+// The only stripe of a call is left out.
+inline void WriteStripe(const Stripe& stripe, WireWriter& out) {
+  if (stripe == Stripe()) return;
+  out.Message(RunTag(kStripeNumber), [&] { StripeFields::Write(stripe, out); });
+}
+
+// --- Encodings --------------------------------------------------------------
+
+// One kind of packing, whose number is that of its field.
+template <PackingKind kKind, typename... Field>
+struct Kind {
+  static constexpr Tag kTag = RunTag(static_cast<int>(kKind));
+  static bool Accept(MessageReader& in, Packing& packing) {
+    if (!in.Accept(kTag)) return false;
+    packing.kind = kKind;
+    in.ReadMessage([&] { Fields<Field...>::Read(in, packing); });
+    return true;
+  }
+  static void Write(const Packing& packing, WireWriter& out) {
+    if (packing.kind != kKind) return;
+    out.Message(kTag, [&] { Fields<Field...>::Write(packing, out); });
+  }
+};
+
+template <typename... EachKind>
+struct Kinds {
+  static void Read(MessageReader& in, Packing& packing) {
+    if ((EachKind::Accept(in, packing) || ...)) return;
+    in.Fail(WithReason(
+        absl::UnimplementedError("encoding: none that this server knows"),
+        Reason::kEncodingUnknown));
+  }
+  static void Write(const Packing& packing, WireWriter& out) {
+    (EachKind::Write(packing, out), ...);
+  }
+};
+
+using PackingFields = Kinds<
+    Kind<PackingKind::kTwoBit,
+         Fixed<v1::TwoBitEncoding::kThresholdFieldNumber, &Packing::scale>>,
+    Kind<PackingKind::kOneBit,
+         Fixed<v1::OneBitEncoding::kScaleFieldNumber, &Packing::scale>>,
+    Kind<PackingKind::kTopK,
+         Number<v1::TopKEncoding::kCountFieldNumber, &Packing::count>>,
+    Kind<PackingKind::kRandomK,
+         Number<v1::RandomKEncoding::kBlockSizeFieldNumber,
+                &Packing::block_size>,
+         Fixed<v1::RandomKEncoding::kSeedFieldNumber, &Packing::seed>>,
+    Kind<PackingKind::kDithering,
+         Number<v1::DitheringEncoding::kBitsFieldNumber, &Packing::bits>,
+         Fixed<v1::DitheringEncoding::kNormFieldNumber, &Packing::scale>,
+         Number<v1::DitheringEncoding::kNaturalFieldNumber,
+                &Packing::is_natural>>,
+    Kind<
+        PackingKind::kBlocks,
+        Choice<v1::BlockEncoding::kElementFieldNumber, &Packing::element_dtype>,
+        Number<v1::BlockEncoding::kBlockSizeFieldNumber,
+               &Packing::block_size>>>;
+
+// --- Entries ----------------------------------------------------------------
+
+using InitEntryFields =
+    Fields<Text<v1::InitEntry::kKeyFieldNumber, &InitEntry::key>,
+           WholeTensor<v1::InitEntry::kTensorFieldNumber, &InitEntry::tensor>>;
+
+using SetStateEntryFields = Fields<
+    Text<v1::SetStateEntry::kKeyFieldNumber, &SetStateEntry::key>,
+    Text<v1::SetStateEntry::kStateFieldNumber, &SetStateEntry::state>,
+    WholeTensor<v1::SetStateEntry::kTensorFieldNumber, &SetStateEntry::tensor>>;
+
+using GetStateEntryFields =
+    Fields<Text<v1::GetStateEntry::kKeyFieldNumber, &GetStateEntry::key>,
+           Text<v1::GetStateEntry::kStateFieldNumber, &GetStateEntry::state>>;
+
+// What the entry `Entry` of a push has unless it skips: an encoding, then the
+// fields `Between`, then the tensor.
+template <typename Entry, typename Between>
+struct Contribution {
+  static constexpr Tag kEncoding = RunTag(Entry::kEncodingFieldNumber);
+  static constexpr Tag kTensor = RunTag(Entry::kTensorFieldNumber);
+
+  static void Read(MessageReader& in, PushEntry& entry) {
+    if (entry.skip) return ReadNothing(in);
+    std::optional<Packing> packing;
+    if (in.Accept(kEncoding)) {
+      in.ReadMessage([&] { PackingFields::Read(in, packing.emplace()); });
+    }
+    Between::Read(in, entry);
+    if (packing) {
+      entry.encoding = in.ReadEncoded(kTensor, *packing, &entry.tensor);
+    } else {
+      entry.tensor = in.ReadTensor(kTensor);
+    }
+  }
+  static void Write(const PushEntry& entry, WireWriter& out) {
+    if (entry.skip) return;
+    out.Tensor(kTensor, entry.dtype(), entry.shape(), PayloadOf(entry.tensor),
+               out.options().elements);
+    Between::Write(entry, out);
+    if (!entry.encoding) return;
+    out.Message(kEncoding,
+                [&] { PackingFields::Write(entry.encoding->packing(), out); });
+  }
+
+ private:
+  // Reads an entry that skips, of which nothing may follow.
+  static void ReadNothing(MessageReader& in) {
+    constexpr bool kHasRows = requires { Entry::kRowsFieldNumber; };
+    PushEntry nothing;
+    // A weight of nothing is taken.
+    if constexpr (!kHasRows) Between::Read(in, nothing);
+    if (in.ok() && in.bytes_left() > 0) {
+      in.Fail(absl::InvalidArgumentError(
+          kHasRows ? "rows: expected none with skip, got some"
+                   : "tensor: expected none with skip, got one"));
+    }
+    in.payloads().push_back({});
+  }
+};
+
+using PushEntryFields =
+    Fields<Text<v1::PushEntry::kKeyFieldNumber, &PushEntry::key>,
+           Number<v1::PushEntry::kSkipFieldNumber, &PushEntry::skip>,
+           Contribution<v1::PushEntry, Fixed<v1::PushEntry::kWeightFieldNumber,
+                                             &PushEntry::weight>>>;
+
+using PushRowsEntryFields = Fields<
+    Text<v1::PushRowsEntry::kKeyFieldNumber, &PushEntry::key>,
+    Number<v1::PushRowsEntry::kSkipFieldNumber, &PushEntry::skip>,
+    Number<v1::PushRowsEntry::kUpdateAllRowsFieldNumber,
+           &PushEntry::update_all_rows>,
+    Contribution<v1::PushRowsEntry,
+                 Rows<v1::PushRowsEntry::kRowsFieldNumber, &PushEntry::rows>>>;
+
+using PullEntryFields = Fields<
+    Text<v1::PullEntry::kKeyFieldNumber, &PullEntry::key>,
+    Number<v1::PullEntry::kMinVersionFieldNumber, &PullEntry::min_version>>;
+
+using PullRowsEntryFields = Fields<
+    Text<v1::PullRowsEntry::kKeyFieldNumber, &PullEntry::key>,
+    Number<v1::PullRowsEntry::kMinVersionFieldNumber, &PullEntry::min_version>,
+    Rows<v1::PullRowsEntry::kRowsFieldNumber, &PullEntry::rows>>;
+
+using ValueFields = Fields<
+    Number<v1::Value::kVersionFieldNumber, &Value::version>,
+    Number<v1::Value::kNumContributionsFieldNumber, &Value::num_contributions>,
+    WholeTensor<v1::Value::kTensorFieldNumber, &Value::tensor>>;
+
+using PushResultFields =
+    Fields<Number<v1::PushResult::kVersionFieldNumber, &PushResult::version>,
+           Number<v1::PushResult::kStepFieldNumber, &PushResult::step>,
+           Number<v1::PushResult::kRepeatedFieldNumber, &PushResult::repeated>>;
+
+}  // namespace tensorkv::wire
+
+#endif  // TENSORKV_CONTRACT_ENTRY_FIELDS_H_
