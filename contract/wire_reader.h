@@ -169,7 +169,8 @@ class WireReader {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ReadMessage(ReadFields read_fields) {
     const uint64_t length = ReadNumber();
     const uint64_t outer_limit = limit_;
-    if (length < static_cast<size_t>(stop_ - next_)) {
+    // The length itself may be beyond the end of the message around it.
+    if (next_ < stop_ && length < static_cast<size_t>(stop_ - next_)) {
       // Most are within the chunk, and the message around them goes on there.
       const uint8_t* const outer_stop = stop_;
       limit_ = position() + length;

@@ -169,6 +169,17 @@ TEST(WireReaderTest, NestedMessageMustFitIntoTheOuterOne) {
   EXPECT_FALSE(in->ok());
 }
 
+TEST(WireReaderTest, LengthOfANestedMessageMustBeInTheOuterOne) {
+  Message in("\x01\x0a\x02\x08\x07", /*chunk_bytes=*/100);
+
+  in->ReadMessage([&] {
+    EXPECT_TRUE(in->Accept(RunTag(1)));
+    in->ReadMessage([&] { EXPECT_FALSE(in->Accept(NumberTag(1))); });
+  });
+
+  EXPECT_FALSE(in->ok());
+}
+
 TEST(WireReaderTest, FailureStays) {
   Message in("\x01\x08\x07");
 
