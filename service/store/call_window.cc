@@ -133,10 +133,11 @@ void CallWindow::Attempt::Keep(const CallAnswer& answer) {
   window_->Keep(*call_, answer);
 }
 
-void CallWindow::Attempt::End() {
+void CallWindow::Attempt::End(absl::FunctionRef<void()> answer) {
   if (window_ == nullptr) return;
+  // The answer may destroy this.
   const std::shared_ptr<CallWindow> window = std::move(window_);
-  window->EndAttempt(*call_);
+  window->EndAttempt(*call_, answer);
 }
 
 std::shared_ptr<CallWindow> CallWindow::Create(const CallWindowOptions& options,
@@ -391,7 +392,7 @@ void CallWindow::Keep(Call& call, const CallAnswer& answer) {
   call.answer.swap(kept);
 }
 
-void CallWindow::EndAttempt(Call& call) {
+void CallWindow::EndAttempt(Call& call, absl::FunctionRef<void()> answer) {
   Dropped dropped;
   std::shared_ptr<Waiter> next;
   AttemptCallback on_attempt;
@@ -409,6 +410,7 @@ void CallWindow::EndAttempt(Call& call) {
     return Attempt(shared_from_this(), &call, call.answer);
   };
   std::optional<Attempt> attempt = end();
+  answer();
   if (!attempt) return;
   alarms_.Cancel(next->alarm);
   std::move(on_attempt)(*std::move(attempt));
@@ -428,7 +430,9 @@ void CallWindow::Retire(Call& call, Dropped& dropped) {
   const uint64_t reserved = call.reservation.bytes();
   const Reservation excess =
       call.reservation.Split(reserved - std::min(used, reserved));
-  call.age = ended_.emplace_hint(ended_.end(), client.last_used, &call);
+  // Repeats make it no younger.
+  call.end = std::min(call.end, client.last_used);
+  call.age = ended_.emplace_hint(ended_.end(), call.end, &call);
   call.is_listed = true;
   ended_bytes_ += call.reservation.bytes();
   Trim(dropped);
