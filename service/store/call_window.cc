@@ -10,10 +10,7 @@
 #include "base/shown_text.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "google/protobuf/duration.pb.h"
-#include "google/protobuf/map.h"
-#include "tensorkv/v1/membership.pb.h"
-#include "tensorkv/v1/rule.pb.h"
+#include "google/protobuf/message.h"
 
 namespace tensorkv {
 namespace {
@@ -46,26 +43,8 @@ uint64_t SizeOf(const InitReply& reply) {
 uint64_t SizeOf(const PushReply& reply) {
   return reply.results.size() * sizeof(PushResult);
 }
-uint64_t SizeOf(const DeleteReply&) { return 0; }
-uint64_t SizeOf(const CreateNamespaceReply&) { return 0; }
-uint64_t SizeOf(const JoinReply&) {
-  return sizeof(v1::Worker) + sizeof(google::protobuf::Duration);
-}
-uint64_t SizeOf(const std::string& text) { return sizeof(text) + text.size(); }
-uint64_t SizeOf(const google::protobuf::Map<std::string, double>& numbers) {
-  constexpr uint64_t kNumberBytes = 128;
-  return numbers.size() * kNumberBytes;
-}
-uint64_t SizeOf(const v1::Schedule& schedule) {
-  return sizeof(schedule) + SizeOf(schedule.name()) +
-         SizeOf(schedule.arguments()) +
-         schedule.steps_size() * sizeof(uint64_t);
-}
-uint64_t SizeOf(const SetHyperparametersReply& reply) {
-  const v1::Rule& rule = reply.rule();
-  return sizeof(rule) + SizeOf(rule.name()) + SizeOf(rule.expression()) +
-         SizeOf(rule.hyperparameters()) +
-         (rule.has_schedule() ? SizeOf(rule.schedule()) : 0);
+uint64_t SizeOf(const google::protobuf::Message& reply) {
+  return reply.SpaceUsedLong();
 }
 
 uint64_t ReasonBytes(const absl::Status& status) {

@@ -121,7 +121,8 @@ CallIdentity IdentityOf(CallId id, const Request& request) {
     identity.is_push = true;
   } else if constexpr (requires { request.entries; }) {
     identity.answer_bytes = request.entries.size() * sizeof(Version);
-  } else if constexpr (std::is_same_v<Request, SetHyperparametersRequest>) {
+  } else if constexpr (std::is_same_v<Request, SetHyperparametersRequest> ||
+                       std::is_same_v<Request, UpdateNamespaceRequest>) {
     identity.answer_bytes = 1536;  // it has a rule
   }
   identity.request_bytes = BytesToKeep(request);
