@@ -42,8 +42,17 @@ absl::StatusOr<NamespaceConfig> ServerVerbs::UpdateNamespace(
   for (std::string& path : update_mask) {
     request.mutable_update_mask()->add_paths(std::move(path));
   }
-  ASSIGN_OR_RETURN(const UpdateNamespaceReply reply, Call(std::move(request)));
-  return FromProto(reply.config());
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  absl::StatusOr<UpdateNamespaceReply> reply =
+      calls_->Call(request, call_options_);
+  if (absl::IsResourceExhausted(reply.status())) {
+    // Maybe there is no memory to remember the call: a larger budget must not
+    // need it.
+    request.clear_call_id();
+    reply = calls_->Send(request, OptionsWithTimeout(end - SteadyNow()));
+  }
+  RETURN_IF_ERROR(reply.status());
+  return FromProto(reply->config());
 }
 
 absl::StatusOr<NamespaceStatus> ServerVerbs::DescribeNamespace(

@@ -53,6 +53,9 @@ void ReplyToProto(const CreateNamespaceReply& reply, v1::SavedCall* proto) {
 void ReplyToProto(const JoinReply& reply, v1::SavedCall* proto) {
   *proto->mutable_join() = reply;
 }
+void ReplyToProto(const UpdateNamespaceReply& reply, v1::SavedCall* proto) {
+  *proto->mutable_update_namespace() = reply;
+}
 
 absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
   absl::Status status(static_cast<absl::StatusCode>(proto.code()),
@@ -96,6 +99,9 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
       return absl::OkStatus();
     case v1::SavedCall::kJoin:
       answer = CallReply(proto.join());
+      return absl::OkStatus();
+    case v1::SavedCall::kUpdateNamespace:
+      answer = CallReply(proto.update_namespace());
       return absl::OkStatus();
     case v1::SavedCall::ANSWER_NOT_SET:
       break;

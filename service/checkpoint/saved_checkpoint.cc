@@ -43,6 +43,17 @@ absl::Status HasNoNamespace(const std::string& checkpoint,
                     Reason::kNamespaceNotFound, {{"namespace", name}});
 }
 
+// Checks that what is restored does not get the uid by which it was saved: who
+// knows the former one by that would go on in the restored one.
+absl::Status CheckIsAnother(const NamespaceSnapshot& saved,
+                            const RestoreSelection& selection) {
+  const bool is_another = saved.uid == 0 || selection.uid != saved.uid;
+  if (is_another || !selection.as_namespace.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "uid: expected one that no namespace \"", absl::CHexEscape(saved.name),
+      "\" has had, got that of the one that was saved"));
+}
+
 // Reads what comes before the tensors of a file. Errors: DataLoss.
 absl::StatusOr<std::string> ReadHeader(const std::string& path,
                                        const v1::FileStamp& stamp) {
@@ -303,7 +314,8 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
     RETURN_IF_ERROR(VerifyHeaders(manifest));
-    RETURN_IF_ERROR(ReadKeys(manifest, &Tensor::Allocate, go_on));
+    // No budget counts a checkpoint that is only verified.
+    RETURN_IF_ERROR(ReadKeys(manifest, &Tensor::WithoutData, go_on));
   }
   return absl::OkStatus();
 }
@@ -368,6 +380,7 @@ absl::Status SavedCheckpoint::RestoreTo(
     auto& manifest = *NewManifest(arena);
     RETURN_IF_ERROR(ReadManifest(manifest_.namespaces(i), manifest));
     ASSIGN_OR_RETURN(NamespaceSnapshot snapshot, FromProto(manifest));
+    RETURN_IF_ERROR(CheckIsAnother(snapshot, selection));
     if (!selection.as_namespace.empty()) {
       snapshot.name = selection.as_namespace;
     }

@@ -68,8 +68,8 @@ class SavedCheckpoint {
   absl::Status Verify(Cancellation* cancellation) const;
   // Gives `to` what is selected; the caller commits it. Errors: NotFound
   // (NAMESPACE_NOT_FOUND: the checkpoint does not have it) · InvalidArgument
-  // (as_namespace with other than one namespace) · DataLoss · Cancelled · those
-  // of Restoration.
+  // (as_namespace with other than one namespace, a uid by which one was saved)
+  // · DataLoss · Cancelled · those of Restoration.
   absl::Status RestoreTo(Restoration& to,
                          const RestoreSelection& selection = {}) const;
 

@@ -32,17 +32,18 @@ absl::Status CheckDigest(const InputFile& file, const TensorToRead& tensor,
 
 // Reads a tensor that is larger than a piece.
 absl::Status ReadLarge(const InputFile& file, const TensorToRead& tensor,
-                       const DirectBuffer& buffer) {
+                       const DirectBuffer& buffer, absl::Span<char> unkept) {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> digest(
       XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(digest.get());
-  uint64_t offset = tensor.saved->offset();
-  for (absl::Span<char> to = tensor.to; !to.empty();) {
-    const absl::Span<char> piece = to.first(std::min(to.size(), kPieceBytes));
-    RETURN_IF_ERROR(file.ReadUncached(offset, {piece}, buffer));
+  const absl::Span<char> to = tensor.to;
+  for (size_t done = 0; done < to.size(); done += kPieceBytes) {
+    const size_t size = std::min(to.size() - done, kPieceBytes);
+    const absl::Span<char> piece =
+        to.data() == nullptr ? unkept.first(size) : to.subspan(done, size);
+    RETURN_IF_ERROR(
+        file.ReadUncached(tensor.saved->offset() + done, {piece}, buffer));
     XXH3_64bits_update(digest.get(), piece.data(), piece.size());
-    offset += piece.size();
-    to.remove_prefix(piece.size());
   }
   return CheckDigest(file, tensor, XXH3_64bits_digest(digest.get()));
 }
@@ -116,26 +117,36 @@ absl::Status TensorReader::Add(const InputFile* file,
   return absl::OkStatus();
 }
 
-absl::Status TensorReader::ReadRun(const Run& run, const DirectBuffer& buffer) {
+absl::Status TensorReader::ReadRun(const Run& run, const DirectBuffer& buffer,
+                                   absl::Span<char> unkept) {
   const TensorToRead& first = run.tensors[0];
-  if (run.size_bytes > kPieceBytes) return ReadLarge(*run.file, first, buffer);
+  if (run.size_bytes > kPieceBytes) {
+    return ReadLarge(*run.file, first, buffer, unkept);
+  }
   std::vector<absl::Span<char>> pieces;
   pieces.reserve(run.tensors.size());
-  for (const TensorToRead& tensor : run.tensors) pieces.push_back(tensor.to);
+  for (const TensorToRead& tensor : run.tensors) {
+    pieces.push_back(tensor.to);
+    if (tensor.to.data() != nullptr) continue;
+    pieces.back() = unkept.first(tensor.to.size());
+    unkept.remove_prefix(tensor.to.size());
+  }
   RETURN_IF_ERROR(
       run.file->ReadUncached(first.saved->offset(), pieces, buffer));
-  for (const TensorToRead& tensor : run.tensors) {
-    RETURN_IF_ERROR(CheckDigest(
-        *run.file, tensor, XXH3_64bits(tensor.to.data(), tensor.to.size())));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckDigest(*run.file, run.tensors[i],
+                    XXH3_64bits(pieces[i].data(), pieces[i].size())));
   }
   return absl::OkStatus();
 }
 
 void TensorReader::ReadRuns() {
   const DirectBuffer buffer(kPieceBytes);
+  std::vector<char> unkept(kPieceBytes);
   const Run* run = nullptr;
   while (Batch* const batch = AwaitRun(run)) {
-    EndRun(ReadRun(*run, buffer), *batch);
+    EndRun(ReadRun(*run, buffer, absl::MakeSpan(unkept)), *batch);
   }
 }
 

@@ -27,7 +27,8 @@ namespace tensorkv {
 struct TensorToRead {
   absl::string_view key;
   const v1::SavedTensor* saved = nullptr;
-  // Has as many bytes as the tensor.
+  // Has as many bytes as the tensor. Where it is at no memory (null), the
+  // elements are compared with their digest and not kept.
   absl::Span<char> to;
 };
 
@@ -77,7 +78,9 @@ class TensorReader {
   // Adds the tensor to the last run, if it goes on there, or to a new one.
   static absl::Status Add(const InputFile* file, const TensorToRead& tensor,
                           std::vector<Run>& runs);
-  static absl::Status ReadRun(const Run& run, const DirectBuffer& buffer);
+  // Reads what is not kept into `unkept`, which has room for a piece.
+  static absl::Status ReadRun(const Run& run, const DirectBuffer& buffer,
+                              absl::Span<char> unkept);
   // Reads runs until the end.
   void ReadRuns();
   // Returns the next run and its batch, once there is one; null at the end.

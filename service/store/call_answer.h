@@ -19,7 +19,8 @@ namespace tensorkv {
 // has none.
 using CallReply =
     std::variant<std::monostate, InitReply, PushReply, DeleteReply,
-                 SetHyperparametersReply, CreateNamespaceReply, JoinReply>;
+                 SetHyperparametersReply, CreateNamespaceReply, JoinReply,
+                 UpdateNamespaceReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
 // CallIdentity says which call it is, and what tells it from another one by the

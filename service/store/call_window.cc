@@ -10,10 +10,7 @@
 #include "base/shown_text.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "google/protobuf/duration.pb.h"
-#include "google/protobuf/map.h"
-#include "tensorkv/v1/membership.pb.h"
-#include "tensorkv/v1/rule.pb.h"
+#include "google/protobuf/message.h"
 
 namespace tensorkv {
 namespace {
@@ -46,26 +43,8 @@ uint64_t SizeOf(const InitReply& reply) {
 uint64_t SizeOf(const PushReply& reply) {
   return reply.results.size() * sizeof(PushResult);
 }
-uint64_t SizeOf(const DeleteReply&) { return 0; }
-uint64_t SizeOf(const CreateNamespaceReply&) { return 0; }
-uint64_t SizeOf(const JoinReply&) {
-  return sizeof(v1::Worker) + sizeof(google::protobuf::Duration);
-}
-uint64_t SizeOf(const std::string& text) { return sizeof(text) + text.size(); }
-uint64_t SizeOf(const google::protobuf::Map<std::string, double>& numbers) {
-  constexpr uint64_t kNumberBytes = 128;
-  return numbers.size() * kNumberBytes;
-}
-uint64_t SizeOf(const v1::Schedule& schedule) {
-  return sizeof(schedule) + SizeOf(schedule.name()) +
-         SizeOf(schedule.arguments()) +
-         schedule.steps_size() * sizeof(uint64_t);
-}
-uint64_t SizeOf(const SetHyperparametersReply& reply) {
-  const v1::Rule& rule = reply.rule();
-  return sizeof(rule) + SizeOf(rule.name()) + SizeOf(rule.expression()) +
-         SizeOf(rule.hyperparameters()) +
-         (rule.has_schedule() ? SizeOf(rule.schedule()) : 0);
+uint64_t SizeOf(const google::protobuf::Message& reply) {
+  return reply.SpaceUsedLong();
 }
 
 uint64_t ReasonBytes(const absl::Status& status) {
@@ -133,10 +112,11 @@ void CallWindow::Attempt::Keep(const CallAnswer& answer) {
   window_->Keep(*call_, answer);
 }
 
-void CallWindow::Attempt::End() {
+void CallWindow::Attempt::End(absl::FunctionRef<void()> answer) {
   if (window_ == nullptr) return;
+  // The answer may destroy this.
   const std::shared_ptr<CallWindow> window = std::move(window_);
-  window->EndAttempt(*call_);
+  window->EndAttempt(*call_, answer);
 }
 
 std::shared_ptr<CallWindow> CallWindow::Create(const CallWindowOptions& options,
@@ -391,7 +371,7 @@ void CallWindow::Keep(Call& call, const CallAnswer& answer) {
   call.answer.swap(kept);
 }
 
-void CallWindow::EndAttempt(Call& call) {
+void CallWindow::EndAttempt(Call& call, absl::FunctionRef<void()> answer) {
   Dropped dropped;
   std::shared_ptr<Waiter> next;
   AttemptCallback on_attempt;
@@ -409,6 +389,7 @@ void CallWindow::EndAttempt(Call& call) {
     return Attempt(shared_from_this(), &call, call.answer);
   };
   std::optional<Attempt> attempt = end();
+  answer();
   if (!attempt) return;
   alarms_.Cancel(next->alarm);
   std::move(on_attempt)(*std::move(attempt));
@@ -428,7 +409,9 @@ void CallWindow::Retire(Call& call, Dropped& dropped) {
   const uint64_t reserved = call.reservation.bytes();
   const Reservation excess =
       call.reservation.Split(reserved - std::min(used, reserved));
-  call.age = ended_.emplace_hint(ended_.end(), client.last_used, &call);
+  // Repeats make it no younger.
+  call.end = std::min(call.end, client.last_used);
+  call.age = ended_.emplace_hint(ended_.end(), call.end, &call);
   call.is_listed = true;
   ended_bytes_ += call.reservation.bytes();
   Trim(dropped);

@@ -83,9 +83,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     // Makes `answer` the call's. REQUIRES: End has not been called.
     void Keep(const CallAnswer& answer);
 
-    // Lets the next attempt begin. A call whose answer was never kept
-    // is forgotten: it has not happened.
-    void End();
+    // Calls `answer`, then lets the next attempt begin. A call whose answer was
+    // never kept is forgotten: it has not happened.
+    void End(absl::FunctionRef<void()> answer = [] {});
 
    private:
     friend class CallWindow;
@@ -157,6 +157,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::shared_ptr<const CallAnswer> answer;
     std::deque<std::shared_ptr<Waiter>> waiters;
     Reservation reservation;
+    absl::Duration end = absl::InfiniteDuration();  // of the first attempt
     // Where it is in ended_, if it is there.
     bool is_listed = false;
     ByEnd::iterator age;
@@ -212,7 +213,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   static ClientSnapshot SnapshotOf(const Client& client);
   void RestoreCall(const CallSnapshot& saved, Client& client, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAttempt(Call& call);
+  void EndAttempt(Call& call, absl::FunctionRef<void()> answer);
   // Remembers the answer of a call without an attempt, or forgets the call.
   void Retire(Call& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -220,7 +221,6 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void DropOldClients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets a client of which nothing has been remembered yet.
   void ForgetIfUnused(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops the oldest answer.
   void DropOldest(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a call without an attempt out of its client's.
   void Remove(Call& call, Dropped& dropped)

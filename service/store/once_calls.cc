@@ -48,8 +48,9 @@ struct PushPullCall {
 };
 
 void End(PushPullCall& call, absl::StatusOr<PullReply> reply) {
-  if (call.attempt) call.attempt->End();
-  std::move(call.done)(std::move(reply));
+  const auto answer = [&] { std::move(call.done)(std::move(reply)); };
+  if (!call.attempt) return answer();
+  call.attempt->End(answer);
 }
 
 void PullOf(std::shared_ptr<PushPullCall> call) {

@@ -30,10 +30,10 @@ namespace tensorkv {
 // DeadlineExceeded, and WRONG_SERVER, as the keys may come back.
 //
 // Whoever has the attempt at a call ends it, and before the caller is answered:
-// so a caller that calls again at once finds the call ended. The window's mutex
-// is not held while a call is made or answered, nor any other. A repeat waits
-// for the attempt before without a thread, until its time is over or its caller
-// gives up.
+// so a caller that calls again at once finds the call ended. A repeat that
+// waits goes on after that answer. The window's mutex is not held while a call
+// is made or answered, nor any other. A repeat waits for the attempt before
+// without a thread, until its time is over or its caller gives up.
 
 // Makes the call in its namespace, which stays alive until it ends. Keeps the
 // answer to the push, never the values, nor what the pull met: an attempt that
@@ -121,7 +121,8 @@ CallIdentity IdentityOf(CallId id, const Request& request) {
     identity.is_push = true;
   } else if constexpr (requires { request.entries; }) {
     identity.answer_bytes = request.entries.size() * sizeof(Version);
-  } else if constexpr (std::is_same_v<Request, SetHyperparametersRequest>) {
+  } else if constexpr (std::is_same_v<Request, SetHyperparametersRequest> ||
+                       std::is_same_v<Request, UpdateNamespaceRequest>) {
     identity.answer_bytes = 1536;  // it has a rule
   }
   identity.request_bytes = BytesToKeep(request);
@@ -146,26 +147,24 @@ void MakeOnce(CallWindow& calls, const Alarms& alarms, Request request,
   if constexpr (kHasCallId<Request>) {
     const CallIdentity identity = IdentityOf(*std::move(call_id), request);
     const RemainingTime time_left(alarms, context.timeout);
-    calls.Enter(identity, context,
-                [request = std::move(request), context, time_left,
-                 done = std::move(done), make = std::move(make)](
-                    absl::StatusOr<CallWindow::Attempt> attempt) mutable {
-                  if (!attempt.ok()) return std::move(done)(attempt.status());
-                  if (attempt->answer() != nullptr) {
-                    absl::StatusOr<Reply> reply =
-                        ReplyOf<Reply>(*attempt->answer());
-                    attempt->End();
-                    return std::move(done)(std::move(reply));
-                  }
-                  context.timeout = time_left.Get();
-                  make(std::move(request), std::move(context),
-                       [attempt = *std::move(attempt), done = std::move(done)](
-                           absl::StatusOr<Reply> reply) mutable {
-                         KeepIfMade(attempt, reply);
-                         attempt.End();
-                         std::move(done)(std::move(reply));
-                       });
-                });
+    calls.Enter(
+        identity, context,
+        [request = std::move(request), context, time_left,
+         done = std::move(done), make = std::move(make)](
+            absl::StatusOr<CallWindow::Attempt> attempt) mutable {
+          if (!attempt.ok()) return std::move(done)(attempt.status());
+          if (attempt->answer() != nullptr) {
+            absl::StatusOr<Reply> reply = ReplyOf<Reply>(*attempt->answer());
+            return attempt->End([&] { std::move(done)(std::move(reply)); });
+          }
+          context.timeout = time_left.Get();
+          make(std::move(request), std::move(context),
+               [attempt = *std::move(attempt),
+                done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+                 KeepIfMade(attempt, reply);
+                 attempt.End([&] { std::move(done)(std::move(reply)); });
+               });
+        });
   }
 }
 

@@ -55,5 +55,16 @@ TEST_F(ServerVerbsTest, DeleteThatIsNotRememberedIsMadeWithoutAName) {
   EXPECT_FALSE(script_.last<DeleteNamespaceRequest>().has_call_id());
 }
 
+TEST_F(ServerVerbsTest, LargerBudgetNeedsNoMemoryOfTheOneThatIsFull) {
+  Client client = MakeClient({});
+  ASSERT_OK(client.UpdateNamespace("n", {.budget_bytes = 8}, {"budget_bytes"}));
+  EXPECT_TRUE(script_.last<UpdateNamespaceRequest>().has_call_id());
+  script_.statuses = {absl::ResourceExhaustedError("no memory")};
+
+  ASSERT_OK(client.UpdateNamespace("n", {.budget_bytes = 9}, {"budget_bytes"}));
+
+  EXPECT_FALSE(script_.last<UpdateNamespaceRequest>().has_call_id());
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -95,6 +95,16 @@ class NamedCalls {
     return reply.rule().hyperparameters().at("learning_rate");
   }
 
+  absl::StatusOr<double> SetMaxNorm(uint64_t sequence, double max_norm) {
+    UpdateNamespaceRequest request =
+        UpdateOf(name_space_, {.gradient_guard = {.max_norm = max_norm}},
+                 {"gradient_guard.max_norm"});
+    SetCallId(IdOf(sequence), request);
+    ASSIGN_OR_RETURN(const UpdateNamespaceReply reply,
+                     connection_.Call(request, {}));
+    return reply.config().gradient_guard().max_norm();
+  }
+
   absl::Status DeleteNamespace(uint64_t sequence, const std::string& name) {
     DeleteNamespaceRequest request = RemoveOf(name);
     SetCallId(IdOf(sequence), request);
@@ -218,6 +228,16 @@ TEST_P(OnceContractTest, RepeatedSetHyperparametersAnswersAsAtFirst) {
   EXPECT_THAT(calls.SetLearningRate(2, 0.5), IsOkAndHolds(0.5));
   EXPECT_THAT(calls.SetLearningRate(3, 0.25), IsOkAndHolds(0.25));
   EXPECT_THAT(calls.SetLearningRate(2, 0.5), IsOkAndHolds(0.5));
+}
+
+TEST_P(OnceContractTest, RepeatedUpdateNamespaceDoesNotUndoTheNextOne) {
+  NamedCalls calls(connection(), "");
+  EXPECT_THAT(calls.SetMaxNorm(1, 2), IsOkAndHolds(2));
+  EXPECT_THAT(calls.SetMaxNorm(2, 4), IsOkAndHolds(4));
+
+  EXPECT_THAT(calls.SetMaxNorm(1, 2), IsOkAndHolds(2));
+
+  EXPECT_EQ(store_.Describe()->config().gradient_guard().max_norm(), 4);
 }
 
 TEST_P(OnceContractTest, RepeatedCreateNamespaceIsNotSurprisedByItself) {

@@ -133,20 +133,21 @@ TEST(ExpressionTest, ResultsMayChangePlaces) {
   EXPECT_THAT(element.states, ElementsAre(3, 1));
 }
 
-// The table of what is refused: where, and in which words.
-TEST(ExpressionTest, ErrorsSayWhereAndWhat) {
-  const std::string kLong(expression::kMaxTextBytes + 1, ' ');
-  std::string many_operations = "stored = grad";
-  std::string many_scalars = "stored = grad";
-  for (int i = 0; i <= expression::kMaxInstructions; ++i) {
-    absl::StrAppend(&many_operations, "+", i, "*grad");
-    if (i <= expression::kMaxScalars) absl::StrAppend(&many_scalars, "+", i);
+using Refusals = std::vector<std::pair<std::string, std::string>>;
+
+void ExpectRefused(const Refusals& refusals) {
+  for (const auto& [text, message] : refusals) {
+    const std::vector<std::string> names = {"lr"};
+    EXPECT_THAT(
+        Expression::Compile(text, names),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)))
+        << text;
   }
-  many_operations.resize(expression::kMaxTextBytes, ' ');
-  std::string many_values = "stored = ";
-  for (int i = 0; i < 20; ++i) absl::StrAppend(&many_values, "grad*", i, "-(");
-  absl::StrAppend(&many_values, "grad", std::string(20, ')'));
-  const std::pair<std::string, std::string> kCases[] = {
+}
+
+// The tables of what is refused: where, and in which words.
+TEST(ExpressionTest, ErrorsOfWritingSayWhereAndWhat) {
+  ExpectRefused({
       {"", "line 1, column 1: expected an assignment to stored"},
       {"stored += grad *",
        "line 1, column 17: expected a number, a name or "
@@ -177,6 +178,11 @@ TEST(ExpressionTest, ErrorsSayWhereAndWhat) {
       {"exp = 1", "column 1: expected the name of what is assigned"},
       {"step = 1", "which an update cannot change"},
       {"lr = 1", "\"lr\", which an update cannot change"},
+  });
+}
+
+TEST(ExpressionTest, ErrorsOfNamesSayWhereAndWhat) {
+  ExpectRefused({
       {"stored = grad * rate",
        "column 17: expected stored, grad, step, a "
        "hyperparameter that the rule sets, a state "
@@ -198,6 +204,22 @@ TEST(ExpressionTest, ErrorsSayWhereAndWhat) {
       {"stored = 1",
        "expected hyperparameters that the expression reads, got "
        "\"lr\""},
+  });
+}
+
+TEST(ExpressionTest, TooMuchIsRefused) {
+  const std::string kLong(expression::kMaxTextBytes + 1, ' ');
+  std::string many_operations = "stored = grad";
+  std::string many_scalars = "stored = grad";
+  for (int i = 0; i <= expression::kMaxInstructions; ++i) {
+    absl::StrAppend(&many_operations, "+", i, "*grad");
+    if (i <= expression::kMaxScalars) absl::StrAppend(&many_scalars, "+", i);
+  }
+  many_operations.resize(expression::kMaxTextBytes, ' ');
+  std::string many_values = "stored = ";
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&many_values, "grad*", i, "-(");
+  absl::StrAppend(&many_values, "grad", std::string(20, ')'));
+  ExpectRefused({
       {kLong, "expected at most 4096 bytes, got 4097"},
       {"stored = lr + " + std::string(33, '-') + "1",
        "column 47: expected at most 32 paren"},
@@ -208,14 +230,7 @@ TEST(ExpressionTest, ErrorsSayWhereAndWhat) {
       {many_operations, "expected at most 256 operations"},
       {many_scalars + "+lr", "expected at most 64 numbers"},
       {many_values + "+lr", "expected at most 16 values"},
-  };
-  for (const auto& [text, message] : kCases) {
-    const std::vector<std::string> names = {"lr"};
-    EXPECT_THAT(
-        Expression::Compile(text, names),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)))
-        << text;
-  }
+  });
 }
 
 TEST(ExpressionTest, HyperparametersAreChecked) {

@@ -182,6 +182,8 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
        absl::StatusCode::kInvalidArgument, "KEEP"},
       {RestoreOf("then", {}, "", static_cast<v1::OnExisting>(9)),
        absl::StatusCode::kInvalidArgument, "on_existing: unknown number 9"},
+      {RestoreOf("then", {"a"}, "", replace, UidOf("a")),
+       absl::StatusCode::kInvalidArgument, "that no namespace \"a\" has had"},
       {RestoreOf("then", {"a"}, "", replace),
        absl::StatusCode::kCancelled,
        "given up",
@@ -248,6 +250,30 @@ TEST_F(CheckpointsTest, ARepeatedCallIsAnsweredOnlyIfItIsRemembered) {
   ASSERT_OK(again);
   EXPECT_EQ(again->results[0].version, first->results[0].version);
   EXPECT_EQ(after.Stat("", "k").version(), first->results[0].version);
+}
+
+TEST_F(CheckpointsTest, AnswerToAnUpdateOfANamespaceIsRemembered) {
+  SavedStore& before = Restart();
+  const auto update_of = [](double max_norm) {
+    return testing::UpdateOf("default",
+                             {.gradient_guard = {.max_norm = max_norm}},
+                             {"gradient_guard.max_norm"});
+  };
+  UpdateNamespaceRequest call = update_of(2);
+  SetCallId(CallId{"client", 1}, call);
+  ASSERT_OK(before.store().UpdateNamespace(call));
+  ASSERT_OK(before.checkpoints().Save());
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+  ASSERT_OK(after.store().UpdateNamespace(update_of(4)));
+
+  ASSERT_OK_AND_ASSIGN(const UpdateNamespaceReply again,
+                       after.store().UpdateNamespace(call));
+
+  EXPECT_EQ(again.config().gradient_guard().max_norm(), 2);
+  EXPECT_EQ(testing::ConfigOf(testing::Described(after.store(), ""))
+                .gradient_guard.max_norm,
+            4);
 }
 
 TEST_F(CheckpointsTest, AnswersThatTheirClientHadStayForgotten) {

@@ -3,12 +3,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/checkpoint/saved_checkpoint.h"
 #include "tests/service/checkpoint/saved_store.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -82,6 +85,23 @@ TEST_F(TensorReaderTest, TensorsOfAllSizesAreAsTheyWereAndTakeAsMuch) {
   EXPECT_EQ(again.memory().values(), status.memory().values());
   EXPECT_EQ(again.memory().state(), status.memory().state());
   EXPECT_EQ(again.memory().contributions(), 0u);
+}
+
+TEST_F(TensorReaderTest, TensorsThatAreNotKeptNeedNoMemory) {
+  const std::string directory = absl::StrCat(directory_, "/all");
+  const v1::NamespaceManifest manifest =
+      *SavedCheckpoint::Open(directory)->ManifestOf("n");
+  std::vector<TensorToRead> tensors;
+  for (const v1::SavedKey& key : manifest.keys()) {
+    const v1::SavedTensor& value = key.tensors(0);
+    const size_t size = sizeof(float) * value.shape(0);
+    tensors.push_back({key.key(), &value, absl::Span<char>(nullptr, size)});
+  }
+  TensorReader reader(directory, manifest);
+
+  ASSERT_OK(reader.Start(std::move(tensors)));
+
+  EXPECT_OK(reader.Wait());
 }
 
 // Of a tensor that is read in pieces, too.

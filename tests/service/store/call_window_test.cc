@@ -150,6 +150,17 @@ TEST_F(CallWindowTest, RepeatsTakeTurnsToMakeTheCallThatTheFirstDidNot) {
   EXPECT_TRUE(third->is_waiting());
 }
 
+TEST_F(CallWindowTest, RepeatGoesOnAfterTheAnswerToTheFirst) {
+  const auto first = Enter(1);
+  const auto repeat = Enter(1);
+  std::optional<bool> goes_on_before;
+
+  first->attempt->End([&] { goes_on_before = !repeat->is_waiting(); });
+
+  EXPECT_EQ(goes_on_before, false);
+  EXPECT_TRUE(repeat->is_under_way());
+}
+
 TEST_F(CallWindowTest, CountsTheWaits) {
   const auto first = Enter(1);
   const auto second = Enter(1);
@@ -404,6 +415,34 @@ TEST_F(CallWindowTest, OldestAnswersOfAllClientsAreDroppedFirst) {
   EXPECT_EQ(Enter(1, "d")->found(), 1u);
   EXPECT_EQ(Enter(9)->found(), 9u);
   EXPECT_THAT(*Enter(1)->error, IsUnknown());
+}
+
+// Else the newest would be the next to go.
+TEST_F(CallWindowTest, LateRepeatOfAnOlderCallMakesItsAnswerNoYounger) {
+  Open({.max_bytes = 1000});
+  Make(1);
+  alarms_.Advance(absl::Seconds(1));
+  Make(2);
+  alarms_.Advance(absl::Seconds(1));
+  EXPECT_EQ(Enter(1)->found(), 1u);
+
+  Make(3);
+
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_THAT(*Enter(1)->error, IsUnknown());
+}
+
+TEST_F(CallWindowTest, LateDuplicateOfAnAnsweredCallTakesNoAnswerAway) {
+  Open({.max_bytes = 1});
+  Make(5);
+  answered_below_ = 6;
+  Make(6);
+
+  answered_below_ = 5;
+  EXPECT_THAT(*Enter(5)->error, IsUnknown());
+
+  answered_below_ = 6;
+  EXPECT_EQ(Enter(6)->found(), 6u);
 }
 
 TEST_F(CallWindowTest, TheLastAnswerIsKeptWhateverItsSize) {

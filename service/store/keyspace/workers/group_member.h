@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "contract/call_fields.h"
 
@@ -20,6 +21,18 @@ struct GroupMember {
   // restore has lost what it had contributed, so that it is awaited again. It
   // has no lease; if the group is to go on without it, it is kLost.
   enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
+
+  // Makes the worker of that name live.
+  void Join(absl::string_view its_name, uint64_t its_epoch,
+            absl::Duration its_lease, absl::Duration now) {
+    state = State::kLive;
+    name = std::string(its_name);
+    epoch = its_epoch;
+    lease = its_lease;
+    lease_end = now + its_lease;
+    says_it_is_lost = false;
+    last_step = UINT64_MAX;
+  }
 
   State state = State::kVacant;
   std::string name;

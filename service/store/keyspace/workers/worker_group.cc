@@ -31,6 +31,17 @@ absl::Status Refused(const Worker& worker, Reason reason,
                     reason, {{"rank", worker.rank}, {"epoch", worker.epoch}});
 }
 
+absl::Status CheckLease(const WorkerGroupOptions& options,
+                        absl::Duration lease) {
+  if (lease >= options.min_lease && lease <= options.max_lease) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("lease: expected ", absl::FormatDuration(options.min_lease),
+                   " to ", absl::FormatDuration(options.max_lease), ", got ",
+                   absl::FormatDuration(lease)));
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(const WorkerGroupOptions& options)
@@ -41,50 +52,40 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
                                          uint64_t replaces_epoch, Step reached,
                                          absl::Duration now,
                                          std::optional<uint32_t> wanted) {
-  RETURN_IF_ERROR(CheckLease(lease));
-  RETURN_IF_ERROR(CheckNameIsFree(name, replaces_epoch, now));
-  if (is_static_) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            "worker ", Quoted(name),
-            ": the workers of this namespace do not join: some have taken part "
-            "with epoch 0")),
-        Reason::kGroupDoesNotJoin);
-  }
+  RETURN_IF_ERROR(CheckLease(options_, lease));
+  RETURN_IF_ERROR(CheckMayJoin(name, replaces_epoch, now));
   ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name, replaces_epoch, wanted));
   const bool was_live = StateOf(rank) == State::kLive;
   const bool was_lost = WasLost(rank, name);
-  const bool goes_on =
-      was_live || IsAwaited(rank) || (is_whole() && HasLeft(rank));
   Member& member = At(rank);
-  if (!goes_on) {
-    const bool is_same = member.state != State::kVacant && member.name == name;
-    const bool keeps_step =
-        is_same && (member.state == State::kRestored || options_.counts_alone);
-    Step& step = StepAt(rank);
-    step = keeps_step ? std::max(step, reached) : reached;
-    if (!keeps_step) member.first_epoch = epoch;
-    if (!options_.counts_alone) member.first_step = After(max_step_);
-    repeating_ranks_.erase(rank);
-  }
+  const bool is_same = member.state != State::kVacant && member.name == name;
+  if (!was_live) BeginSteps(rank, is_same, epoch, reached);
   if (!was_live && !was_lost) {
     member.order = ++last_order_;
     member.has_contributed = false;
   }
   if (member.state == State::kLeft) --num_left_;
-  member.says_it_is_lost = false;
   // Its own server has its steps from now on.
   if (!IsLocal(rank)) StepAt(rank) = 0;
-  member.state = State::kLive;
-  member.last_step = UINT64_MAX;
-  member.name = std::string(name);
-  member.epoch = epoch;
-  member.lease = lease;
-  member.lease_end = now + lease;
+  member.Join(name, epoch, lease, now);
   has_joined_ = true;
   if (!was_live) ++num_live_;
   if (num_live_ >= options_.min_workers) is_formed_ = true;
   return Worker{.rank = rank, .epoch = epoch};
+}
+
+void WorkerGroup::BeginSteps(uint32_t rank, bool is_same, uint64_t epoch,
+                             Step reached) {
+  const bool goes_on = IsAwaited(rank) || (is_whole() && HasLeft(rank));
+  if (goes_on) return;
+  Member& member = members_[rank];
+  const bool keeps_step =
+      is_same && (member.state == State::kRestored || options_.counts_alone);
+  Step& step = StepAt(rank);
+  step = keeps_step ? std::max(step, reached) : reached;
+  if (!keeps_step) member.first_epoch = epoch;
+  if (!options_.counts_alone) member.first_step = After(max_step_);
+  repeating_ranks_.erase(rank);
 }
 
 bool WorkerGroup::WasLost(uint32_t rank, absl::string_view name) const {
@@ -93,19 +94,9 @@ bool WorkerGroup::WasLost(uint32_t rank, absl::string_view name) const {
          members_[rank].name == name;
 }
 
-absl::Status WorkerGroup::CheckLease(absl::Duration lease) const {
-  if (lease >= options_.min_lease && lease <= options_.max_lease) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("lease: expected ", absl::FormatDuration(options_.min_lease),
-                   " to ", absl::FormatDuration(options_.max_lease), ", got ",
-                   absl::FormatDuration(lease)));
-}
-
-absl::Status WorkerGroup::CheckNameIsFree(absl::string_view name,
-                                          uint64_t replaces_epoch,
-                                          absl::Duration now) const {
+absl::Status WorkerGroup::CheckMayJoin(absl::string_view name,
+                                       uint64_t replaces_epoch,
+                                       absl::Duration now) const {
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
     const Member& member = members_[rank];
     if (member.state != State::kLive || member.name != name ||
@@ -118,7 +109,13 @@ absl::Status WorkerGroup::CheckNameIsFree(absl::string_view name,
             "; its lease ends in ", Seconds(member.lease_end - now))),
         Reason::kWorkerNameTaken, {{"rank", rank}});
   }
-  return absl::OkStatus();
+  if (!is_static_) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "worker ", Quoted(name),
+          ": the workers of this namespace do not join: some have taken part "
+          "with epoch 0")),
+      Reason::kGroupDoesNotJoin);
 }
 
 absl::StatusOr<uint32_t> WorkerGroup::WantedRank(absl::string_view name,

@@ -22,8 +22,7 @@
 namespace tensorkv {
 
 // Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
-// the caller passes the time, which is monotonic, and asks for what has
-// expired.
+// the caller passes the monotonic time, and asks for what has expired.
 //
 // A group whose bounds are equal has a place for every rank, and every rank is
 // needed; one that has left as options say. Nobody has to join it: as long as
@@ -200,7 +199,6 @@ class WorkerGroup {
   using State = GroupMember::State;
   using Member = GroupMember;
 
-  absl::Status CheckLease(absl::Duration lease) const;
   // Returns whether the worker of that name has, or had, the rank and may have
   // it again: from a live one only in place of its epoch.
   bool IsOf(uint32_t rank, absl::string_view name,
@@ -212,8 +210,10 @@ class WorkerGroup {
   absl::StatusOr<uint32_t> WantedRank(absl::string_view name,
                                       uint64_t replaces_epoch,
                                       uint32_t rank) const;
-  absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
-                               absl::Duration now) const;
+  absl::Status CheckMayJoin(absl::string_view name, uint64_t replaces_epoch,
+                            absl::Duration now) const;
+  // Has a worker that joins go on, or begin after `reached` or its last step.
+  void BeginSteps(uint32_t rank, bool is_same, uint64_t epoch, Step reached);
   State StateOf(uint32_t rank) const;
   // Returns whether the group is of a fixed size and awaits those lost.
   bool is_whole() const;
