@@ -1,5 +1,6 @@
 // What changes while a move sends keys, at the store that gets them.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,11 +17,13 @@
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
+#include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/worker_requests.h"
 
 namespace tensorkv {
 namespace moved_changes_test {
@@ -29,7 +32,6 @@ using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::SnapshotsTest;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Gives a Restoration what it gets at once, and remembers which keys.
@@ -204,8 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Change{"None", [](MemoryTensorStore&) {}, {}},
         Change{"Push", PushB, {"b"}}, Change{"PushRows", PushRowsOfB, {"b"}},
-        Change{"SetState", SetMomentumOfB, {"b"}},
-        Change{"Delete", Delete, {}},
+        Change{"SetState", SetMomentumOfB, {"b"}}, Change{"Delete", Delete, {}},
         Change{"Init",
                [](MemoryTensorStore& store) { Create(store, "d"); },
                {"d"}},
@@ -283,7 +284,7 @@ TEST_F(MovedChangesTest, GroupArrivesAsItIsInTheEnd) {
   };
   const Worker first = join("first");
   ASSERT_OK(TakeChanges());
-  ASSERT_OK(store_.Leave(testing::LeaveOf("s", first)));
+  ASSERT_OK(store_.Leave(testing::RequestOfMember<LeaveRequest>("s", first)));
   join("second");
 
   ASSERT_OK(TakeLast());
