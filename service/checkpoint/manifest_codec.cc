@@ -210,6 +210,9 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   for (const ClientSnapshot& client : snapshot.clients) {
     ClientToProto(client, proto->add_clients());
   }
+  proto->set_only_changes(snapshot.has_only_changes);
+  proto->mutable_removed_keys()->Add(snapshot.removed_keys.begin(),
+                                     snapshot.removed_keys.end());
 }
 
 absl::StatusOr<NamespaceSnapshot> FromProto(
@@ -238,6 +241,9 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   for (const v1::SavedClient& client : proto.clients()) {
     ASSIGN_OR_RETURN(snapshot.clients.emplace_back(), ClientOf(client));
   }
+  snapshot.has_only_changes = proto.only_changes();
+  snapshot.removed_keys.assign(proto.removed_keys().begin(),
+                               proto.removed_keys().end());
   return snapshot;
 }
 

@@ -23,7 +23,7 @@ namespace tensorkv {
 // Encodes a snapshot as v1::SendMovePartRequest says. Used by one thread.
 class SnapshotStreamWriter final : public SnapshotSink {
  public:
-  // The size of the pieces of the stream; the last may be shorter.
+  // The size of the pieces of the stream; those of Finish may be shorter.
   static constexpr size_t kPieceBytes = 1 << 20;
   // Sends the next piece of the stream; its errors end the snapshot.
   using Send = std::function<absl::Status(std::string piece)>;
@@ -35,8 +35,8 @@ class SnapshotStreamWriter final : public SnapshotSink {
   absl::Status End() override { return Flush(); }
   void Paused(absl::Duration) override {}
 
-  // Sends the last piece. REQUIRES: called once, after all namespaces have
-  // ended.
+  // Sends what is left of the stream, to which more may be added. REQUIRES: all
+  // namespaces have ended.
   absl::Status Finish();
 
   uint64_t tensor_bytes() const { return tensor_bytes_; }

@@ -39,6 +39,7 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options, TlsChannels* etcd,
                                ClusterRecords::Log log)
     : options_(options),
       environment_(std::move(environment)),
+      receiver_(*receiver),
       log_(std::move(log)),
       request_records_(
           options_, [](const std::string&) {}, etcd),
@@ -73,6 +74,7 @@ void ClusterResizer::Run() {
     outcome = RunOnce();
     is_unsettled_ = sender_.is_unsettled();
     bytes_sent_ = sender_.sent_bytes();
+    bytes_sent_fenced_ = sender_.sent_fenced_bytes();
     Report(outcome.status());
   } while (!Sleep(outcome.ok() && *outcome ? absl::ZeroDuration()
                                            : options_.lease / 3));
@@ -100,6 +102,7 @@ void ClusterResizer::Report(const absl::Status& outcome) {
 absl::StatusOr<bool> ClusterResizer::RunOnce() {
   if (sender_.is_unsettled()) return sender_.Settle();
   ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
+  receiver_.EndAbandoned(reading);
   const auto own = reading.registrations.find(environment_.server_name);
   // It is not there yet, or another server has its name.
   if (own == reading.registrations.end() ||
@@ -244,6 +247,7 @@ MoveCounts ClusterResizer::counts() const {
           .moves_failed = moves_failed_,
           .partitions_moved = partitions_moved_,
           .bytes_sent = bytes_sent_,
+          .bytes_sent_fenced = bytes_sent_fenced_,
           .partitions_to_move = partitions_to_move_,
           .moves_unsettled = is_unsettled_ ? 1u : 0u,
           .partitions_to_restore = partitions_to_restore_};

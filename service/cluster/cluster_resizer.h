@@ -33,6 +33,8 @@ struct MoveCounts {
   uint64_t moves_failed = 0;
   uint64_t partitions_moved = 0;
   uint64_t bytes_sent = 0;
+  // Counts those of them that were sent while their keys took no changes.
+  uint64_t bytes_sent_fenced = 0;
   // Counts the partitions of this server that are to move, as of its last look
   // at etcd.
   uint64_t partitions_to_move = 0;
@@ -99,12 +101,14 @@ class ClusterResizer {
 
   const ClusterOptions options_;
   const MoveEnvironment environment_;
+  PartitionReceiver& receiver_;
   const ClusterRecords::Log log_;
 
   std::atomic<uint64_t> moves_succeeded_ = 0;
   std::atomic<uint64_t> moves_failed_ = 0;
   std::atomic<uint64_t> partitions_moved_ = 0;
   std::atomic<uint64_t> bytes_sent_ = 0;
+  std::atomic<uint64_t> bytes_sent_fenced_ = 0;
   std::atomic<uint64_t> partitions_to_move_ = 0;
   std::atomic<bool> is_unsettled_ = false;
   std::atomic<uint64_t> partitions_to_restore_ = 0;

@@ -109,7 +109,12 @@ absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
       .num_partitions = request.num_partitions(),
       .partitions = {request.partitions().begin(), request.partitions().end()}};
   MutexLock lock(&records_mutex_);
-  ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
+  ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
+  if (set.partitions.empty()) {
+    sender.move = request.move();
+    End(sender, reading.placement, absl::CancelledError("the move has ended"));
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(CheckSet(set, reading.placement));
   // One that comes late may name what is this server's by now, or on its way
   // from another one.
@@ -125,6 +130,7 @@ absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
     arriving_[partition] = request.move();
   }
   sender.move = request.move();
+  sender.registration = reading.registrations[request.from()].revision;
   sender.is_committed = false;
   sender.status = absl::OkStatus();
   sender.next_part = 0;
@@ -134,6 +140,37 @@ absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
       std::make_unique<SnapshotStreamReader>(sender.restoration.get());
   sender.set = set;
   return absl::OkStatus();
+}
+
+void PartitionReceiver::End(Sender& sender, const ClusterPlacement& placement,
+                            absl::Status why) {
+  sender.status = std::move(why);
+  sender.is_committed = false;
+  sender.reader = nullptr;
+  sender.restoration = nullptr;
+  DiscardArrivalsOf(sender, placement);
+}
+
+void PartitionReceiver::EndAbandoned(const ClusterReading& reading) {
+  std::vector<std::pair<std::string, Sender*>> senders;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [name, sender] : senders_) {
+      senders.emplace_back(name, sender.get());
+    }
+  }
+  for (const auto& [name, sender] : senders) {
+    const auto found = reading.registrations.find(name);
+    MutexLock lock(&sender->mutex);
+    if (sender->restoration == nullptr ||
+        (found != reading.registrations.end() &&
+         found->second.revision == sender->registration)) {
+      continue;
+    }
+    MutexLock records_lock(&records_mutex_);
+    End(*sender, reading.placement,
+        absl::AbortedError(absl::StrCat("server ", name, " was gone")));
+  }
 }
 
 void PartitionReceiver::DiscardArrivalsOf(const Sender& sender,
@@ -183,6 +220,10 @@ absl::Status PartitionReceiver::TakePart(const v1::SendMovePartRequest& request,
   MutexLock lock(&records_mutex_);
   sender.status = CheckAreArriving(sender);
   if (sender.status.ok()) sender.status = sender.reader->Read(request.data());
+  if (sender.status.ok()) return absl::OkStatus();
+  // What is full has its memory back at once.
+  const absl::StatusOr<ClusterReading> reading = records_.Read();
+  if (reading.ok()) End(sender, reading->placement, sender.status);
   return sender.status;
 }
 

@@ -22,7 +22,8 @@ namespace tensorkv {
 
 // Answers the calls of TENSORKV_MOVE_METHODS. Several servers may send at the
 // same time, each one move. What a move has brought and not committed stays,
-// where no call sees it, until its sender begins another one. Thread-safe.
+// where no call sees it, until its sender begins another one or gives it up,
+// it fails here, or EndAbandoned finds the sender gone. Thread-safe.
 class PartitionReceiver {
  public:
   PartitionReceiver(const ClusterOptions& options, MoveEnvironment environment,
@@ -39,6 +40,9 @@ class PartitionReceiver {
   // fail with Aborted. This server owns the partitions, and is about to fill
   // them itself.
   void CancelArrivals(const std::vector<uint32_t>& partitions);
+  // Ends the moves of servers that are gone or were started anew since these
+  // began, as `reading` tells, and removes what they have brought.
+  void EndAbandoned(const ClusterReading& reading);
 
  private:
   // Sender is one server that sends keys. Its mutex is taken before
@@ -51,6 +55,8 @@ class PartitionReceiver {
     // Not OK: the move is of no use any more.
     absl::Status status ABSL_GUARDED_BY(mutex);
     PartitionSet set ABSL_GUARDED_BY(mutex);
+    // That of the server when the move began, by its revision.
+    int64_t registration ABSL_GUARDED_BY(mutex) = 0;
     uint64_t next_part ABSL_GUARDED_BY(mutex) = 0;
     std::unique_ptr<Restoration> restoration ABSL_GUARDED_BY(mutex);
     std::unique_ptr<SnapshotStreamReader> reader ABSL_GUARDED_BY(mutex);
@@ -78,6 +84,10 @@ class PartitionReceiver {
   absl::Status TakeOwnership(const v1::CommitMoveRequest& request,
                              const std::vector<uint32_t>& partitions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(records_mutex_);
+  // Ends the sender's move, which has not committed, with `why` as the error of
+  // its next steps. Removes what it has brought.
+  void End(Sender& sender, const ClusterPlacement& placement, absl::Status why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex, records_mutex_);
   // Removes what the sender's last move has brought, if that has come to
   // nothing and nobody has begun to bring it since.
   void DiscardArrivalsOf(const Sender& sender,

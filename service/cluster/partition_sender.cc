@@ -6,7 +6,6 @@
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "service/checkpoint/snapshot_stream.h"
 #include "service/cluster/placement_changes.h"
 
 namespace tensorkv {
@@ -15,6 +14,12 @@ namespace {
 // Bounds how often a move looks at etcd again, because others have written
 // there.
 constexpr int kMostLooks = 10;
+
+// Bound what is sent before keys are fenced: until a stage has brought so
+// little that what has changed since is sent at once, or not less than half of
+// the stage before, so that writers are as fast; and so many stages at most.
+constexpr uint64_t kFewBytes = 4 << 20;
+constexpr int kMostStages = 8;
 
 // Returns whether that server counts as lost, and had some of `partitions`.
 bool IsLostWith(const std::string& server,
@@ -39,6 +44,7 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   if (!num_parts.ok()) {
     // Nobody has told the receiver to commit.
     environment_.store->Unfence();
+    GiveUp(to);
     return num_parts.status();
   }
   environment_.store->FenceReads();
@@ -46,6 +52,7 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   const absl::Status status = Commit(to, move, set.partitions, *num_parts);
   ASSIGN_OR_RETURN(const bool has_moved, Settle());
   if (has_moved) return absl::OkStatus();
+  GiveUp(to);
   return status.ok() ? absl::InternalError("the receiver has not committed")
                      : status;
 }
@@ -62,7 +69,7 @@ absl::Status PartitionSender::Fence(const PartitionSet& set) {
 absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
                                                uint64_t move,
                                                const PartitionSet& set) {
-  RETURN_IF_ERROR(Fence(set));
+  RETURN_IF_ERROR(goes_on_());
   auto begin = NewRequest<v1::BeginMoveRequest>(move);
   begin.mutable_partitions()->Add(set.partitions.begin(), set.partitions.end());
   begin.set_num_partitions(set.num_partitions);
@@ -76,10 +83,35 @@ absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
     part.set_part(part.part() + 1);
     return absl::OkStatus();
   });
+  RETURN_IF_ERROR(SendAhead(set, writer));
+  const uint64_t bytes_ahead = writer.tensor_bytes();
+  RETURN_IF_ERROR(Fence(set));
   RETURN_IF_ERROR(environment_.store->TakeSnapshotOfFenced(writer));
   RETURN_IF_ERROR(writer.Finish());
   sent_bytes_ += writer.tensor_bytes();
+  sent_fenced_bytes_ += writer.tensor_bytes() - bytes_ahead;
   return part.part();
+}
+
+absl::Status PartitionSender::SendAhead(const PartitionSet& set,
+                                        SnapshotStreamWriter& writer) {
+  uint64_t last_bytes = UINT64_MAX;
+  for (int i = 0; i < kMostStages; ++i) {
+    RETURN_IF_ERROR(goes_on_());
+    const uint64_t bytes_before = writer.tensor_bytes();
+    RETURN_IF_ERROR(environment_.store->TakeChanges(set, writer));
+    RETURN_IF_ERROR(writer.Finish());
+    const uint64_t bytes = writer.tensor_bytes() - bytes_before;
+    if (bytes <= kFewBytes || bytes > last_bytes / 2) break;
+    last_bytes = bytes;
+  }
+  return absl::OkStatus();
+}
+
+void PartitionSender::GiveUp(const ClusterServer& to) {
+  const uint64_t next = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
+  // Else it keeps them until the next move begins, or this server is gone.
+  call_(to, NewRequest<v1::BeginMoveRequest>(next)).IgnoreError();
 }
 
 absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,

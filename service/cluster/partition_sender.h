@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "contract/placement.h"
+#include "service/checkpoint/snapshot_stream.h"
 #include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
 #include "service/store/partition_moves.h"
@@ -78,6 +79,8 @@ class PartitionSender {
 
   // Returns how many bytes of keys that have moved were sent.
   uint64_t sent_bytes() const { return sent_bytes_; }
+  // Returns how many of them were sent while the keys were fenced.
+  uint64_t sent_fenced_bytes() const { return sent_fenced_bytes_; }
 
  private:
   // Unsettled is a move that the receiver may have committed.
@@ -100,9 +103,15 @@ class PartitionSender {
   // Has calls that would change the partitions refused, and returns once no
   // round of theirs is open.
   absl::Status Fence(const PartitionSet& set);
-  // Fences the partitions, and sends their keys. Returns in how many parts.
+  // Sends the keys of the partitions, fences these when little is left, and
+  // sends that. Returns in how many parts.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);
+  // Sends the keys while calls go on, and then what has changed meanwhile,
+  // until that is little.
+  absl::Status SendAhead(const PartitionSet& set, SnapshotStreamWriter& writer);
+  // Has the receiver let go of what has come of a move that came to nothing.
+  void GiveUp(const ClusterServer& to);
   // Tells the receiver to commit. It may have done so despite an error.
   absl::Status Commit(const ClusterServer& to, uint64_t move,
                       const std::vector<uint32_t>& partitions,
@@ -115,6 +124,7 @@ class PartitionSender {
   const std::function<absl::Status()> goes_on_;
   std::optional<Unsettled> unsettled_;
   uint64_t sent_bytes_ = 0;
+  uint64_t sent_fenced_bytes_ = 0;
 };
 
 }  // namespace tensorkv

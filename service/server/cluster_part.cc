@@ -90,6 +90,9 @@ std::vector<Reading> ClusterPartReadings(
       {"tensorkv_cluster_moved_bytes_total",
        "Bytes of tensors that this server has sent to others.",
        MetricType::Counter, [counts] { return counts().bytes_sent; }},
+      {"tensorkv_cluster_moved_bytes_fenced_total",
+       "Those of the former that were sent while their keys took no changes.",
+       MetricType::Counter, [counts] { return counts().bytes_sent_fenced; }},
       {"tensorkv_cluster_move_unsettled",
        "1 while etcd does not tell whose the partitions of a move are: calls "
        "about them wait.",

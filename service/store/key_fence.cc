@@ -64,6 +64,13 @@ void KeyFence::View::Set(const PartitionSet& partitions, State state) {
   for (const uint32_t each : partitions.partitions) states_[each] = state;
 }
 
+std::shared_ptr<const KeyFence::View> KeyFence::ViewOf(
+    const PartitionSet& partitions) {
+  View view;
+  view.Set(partitions, View::State::kFenced);
+  return std::make_shared<const View>(std::move(view));
+}
+
 std::shared_ptr<const KeyFence::View> KeyFence::view() const {
   MutexLock lock(&mutex_);
   return view_;

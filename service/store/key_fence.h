@@ -68,6 +68,9 @@ class KeyFence {
     std::map<std::string, Step, std::less<>> last_steps_;
   };
 
+  // Returns a view that fences `partitions` and no others.
+  static std::shared_ptr<const View> ViewOf(const PartitionSet& partitions);
+
   // Returns the fence as it is now; null while every key is open.
   std::shared_ptr<const View> view() const;
 

@@ -111,6 +111,8 @@ class MemoryTensorStore final : public TensorStore,
   std::unique_ptr<Restoration> StartRestoration(
       OnExisting on_existing) override;
 
+  absl::Status TakeChanges(const PartitionSet& partitions,
+                           SnapshotSink& sink) override;
   absl::Status Fence(const PartitionSet& partitions,
                      absl::FunctionRef<absl::Status()> may_wait) override;
   absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) override;
@@ -157,6 +159,7 @@ class MemoryTensorStore final : public TensorStore,
  private:
   class StoreRestoration;
   class StoreAdoption;
+  class OutgoingMove;
   class StoreTakeover;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
@@ -224,6 +227,8 @@ class MemoryTensorStore final : public TensorStore,
   const ServerBudgets budgets_;
   std::atomic<uint64_t> last_epoch_ = 0;
   KeyFence fence_;
+  // Null while no move has passed keys on. Confined to the thread of the move.
+  std::shared_ptr<OutgoingMove> move_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // The answers to calls that are about namespaces.

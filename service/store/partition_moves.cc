@@ -3,6 +3,7 @@
 #include "service/store/partition_moves.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,16 +48,68 @@ class IsIn {
 
 }  // namespace
 
+// Passes keys on stage by stage. Used by one thread.
+class MemoryTensorStore::OutgoingMove {
+ public:
+  explicit OutgoingMove(const MemoryTensorStore& store) : store_(store) {}
+  ~OutgoingMove() {
+    for (const auto& [name, name_space] : begun_) name_space->EndMove();
+  }
+
+  static absl::Status CheckNoneIsMirrored(const MemoryTensorStore& store) {
+    for (const std::string& name : store.Names()) {
+      if (!store.IsMirrored(name).value_or(false)) continue;
+      return absl::UnimplementedError(
+          absl::StrCat("namespace ", Quoted(name),
+                       ": it is mirrored, and a server that gets partitions "
+                       "might not have it"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Passes on what is fenced if `partitions` is null.
+  absl::Status Take(std::shared_ptr<const KeyFence::View> partitions,
+                    SnapshotSink& sink) {
+    for (const std::string& name : store_.Names()) {
+      const absl::StatusOr<NamespacePtr> found = store_.Find(name);
+      // It was deleted meanwhile.
+      if (!found.ok()) continue;
+      const auto [begun, is_new] = begun_.try_emplace(name, *found);
+      if (begun->second != *found) break;
+      RETURN_IF_ERROR(partitions == nullptr
+                          ? (*found)->TakeSnapshotOfFenced(sink)
+                          : (*found)->TakeChanges(partitions, sink));
+    }
+    return CheckAreThere();
+  }
+
+ private:
+  // Errors: Aborted: what was passed on of a namespace is of one that has gone.
+  absl::Status CheckAreThere() const {
+    for (const auto& [name, name_space] : begun_) {
+      const absl::StatusOr<NamespacePtr> found = store_.Find(name);
+      if (found.ok() && *found == name_space) continue;
+      return absl::AbortedError(absl::StrCat(
+          "namespace ", Quoted(name), ": it was deleted while its keys moved"));
+    }
+    return absl::OkStatus();
+  }
+
+  const MemoryTensorStore& store_;
+  std::map<std::string, NamespacePtr> begun_;
+};
+
+absl::Status MemoryTensorStore::TakeChanges(const PartitionSet& partitions,
+                                            SnapshotSink& sink) {
+  RETURN_IF_ERROR(OutgoingMove::CheckNoneIsMirrored(*this));
+  if (move_ == nullptr) move_ = std::make_shared<OutgoingMove>(*this);
+  return move_->Take(KeyFence::ViewOf(partitions), sink);
+}
+
 absl::Status MemoryTensorStore::Fence(
     const PartitionSet& partitions,
     absl::FunctionRef<absl::Status()> may_wait) {
-  for (const std::string& name : Names()) {
-    if (!IsMirrored(name).value_or(false)) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("namespace ", Quoted(name),
-                     ": it is mirrored, and a server that gets partitions "
-                     "might not have it"));
-  }
+  RETURN_IF_ERROR(OutgoingMove::CheckNoneIsMirrored(*this));
   fence_.BeginMove(partitions);
   for (const NamespacePtr& each : All()) each->FenceKeys();
   fence_.FenceAll();
@@ -78,13 +131,8 @@ absl::Status MemoryTensorStore::Fence(
 }
 
 absl::Status MemoryTensorStore::TakeSnapshotOfFenced(SnapshotSink& sink) {
-  for (const std::string& name : Names()) {
-    const absl::StatusOr<NamespacePtr> found = Find(name);
-    // It was deleted meanwhile.
-    if (!found.ok()) continue;
-    RETURN_IF_ERROR((*found)->TakeSnapshotOfFenced(sink));
-  }
-  return absl::OkStatus();
+  if (move_ == nullptr) move_ = std::make_shared<OutgoingMove>(*this);
+  return move_->Take(/*partitions=*/nullptr, sink);
 }
 
 void MemoryTensorStore::FenceReads() {
@@ -92,7 +140,10 @@ void MemoryTensorStore::FenceReads() {
   for (const NamespacePtr& each : All()) each->WakeForFence();
 }
 
-void MemoryTensorStore::Unfence() { fence_.Unfence(); }
+void MemoryTensorStore::Unfence() {
+  move_ = nullptr;
+  fence_.Unfence();
+}
 
 void MemoryTensorStore::DropKeys(
     absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen) {
@@ -106,6 +157,7 @@ void MemoryTensorStore::DropKeys(
 }
 
 void MemoryTensorStore::GiveAway() {
+  move_ = nullptr;
   // Asked for each key: what comes back meanwhile is fenced no more, and stays.
   DropKeys([&](absl::string_view name_space, absl::string_view key) {
     const auto fence = fence_.view();
@@ -116,8 +168,9 @@ void MemoryTensorStore::GiveAway() {
 
 class MemoryTensorStore::StoreAdoption final : public Restoration {
  public:
-  explicit StoreAdoption(MemoryTensorStore& store)
+  StoreAdoption(MemoryTensorStore& store, const PartitionSet& partitions)
       : store_(store),
+        is_in_(partitions),
         deletes_since_(store.environment_.alarms->Now() - kDeletesSpread) {}
 
   absl::Status Begin(const NamespaceSnapshot& name_space) override {
@@ -133,26 +186,90 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
           ": it was deleted here as its keys began to move, or so many others "
           "were that it may be among them: move them again"));
     }
-    ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
-    return last_->Adopt(name_space);
+    ASSIGN_OR_RETURN(const NamespacePtr found,
+                     store_.FindOrRestore(name_space));
+    Begun& begun = begun_[name_space.name];
+    const bool begins_again = begun.name_space != nullptr;
+    if (begins_again ? begun.name_space != found
+                     : name_space.has_only_changes) {
+      return WasReplacedSince(name_space.name);
+    }
+    begun.name_space = found;
+    begun.snapshot = name_space;
+    // Of steps that were open before, whatever is open still comes again.
+    begun.first_unsaved = UINT64_MAX;
+    last_ = &begun;
+    if (name_space.has_only_changes) {
+      Drop(name_space.removed_keys);
+      return absl::OkStatus();
+    }
+    if (begins_again) {
+      found->DropKeys(
+          [&](absl::string_view key) { return is_in_(name_space.name, key); });
+    }
+    return found->BeginAdoption(name_space);
   }
 
   absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
     if (last_ == nullptr) return NoNamespaceYet();
-    return last_->AllocateToRestore(dtype, shape);
+    return last_->name_space->AllocateToRestore(dtype, shape);
   }
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     if (last_ == nullptr) return NoNamespaceYet();
-    return last_->RestoreKeys(std::move(keys), /*have_arrived=*/true);
+    std::vector<std::string> names;
+    for (KeySnapshot& key : keys) {
+      names.push_back(key.key);
+      // The group goes back once all keys are here.
+      last_->first_unsaved = std::min(last_->first_unsaved, key.first_unsaved);
+      key.first_unsaved = UINT64_MAX;
+    }
+    if (last_->snapshot.has_only_changes) Drop(std::move(names));
+    return last_->name_space->RestoreKeys(std::move(keys),
+                                          /*have_arrived=*/true);
   }
 
-  absl::Status Commit() override { return absl::OkStatus(); }
+  absl::Status Commit() override {
+    for (const auto& [name, begun] : begun_) {
+      const absl::StatusOr<NamespacePtr> found = store_.Find(name);
+      if (!found.ok() || *found != begun.name_space) {
+        return WasReplacedSince(name);
+      }
+    }
+    for (const auto& [name, begun] : begun_) {
+      begun.name_space->Adopt(begun.snapshot, begun.first_unsaved);
+    }
+    return absl::OkStatus();
+  }
 
  private:
+  // A namespace that has begun, as it began last.
+  struct Begun {
+    NamespacePtr name_space;
+    NamespaceSnapshot snapshot;
+    Step first_unsaved = UINT64_MAX;
+  };
+
+  static absl::Status WasReplacedSince(const std::string& name_space) {
+    return absl::AbortedError(absl::StrCat(
+        "namespace ", Quoted(name_space),
+        ": it was replaced here while its keys moved: move them again"));
+  }
+
+  // Removes what has come of these keys of the last namespace.
+  void Drop(std::vector<std::string> names) const {
+    std::erase_if(names, [&](const std::string& name) {
+      return !is_in_(last_->snapshot.name, name);
+    });
+    last_->name_space->DropKeys(names);
+  }
+
   MemoryTensorStore& store_;
+  const IsIn is_in_;
   const absl::Duration deletes_since_;
-  NamespacePtr last_;
+  std::map<std::string, Begun> begun_;
+  // Null: none has begun.
+  Begun* last_ = nullptr;
 };
 
 class MemoryTensorStore::StoreTakeover final : public Restoration {
@@ -287,7 +404,7 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
   // First: what waits since the keys were here before adds none to them.
   fence_.MarkGone(partitions);
   Discard(partitions);
-  return std::make_unique<StoreAdoption>(*this);
+  return std::make_unique<StoreAdoption>(*this, partitions);
 }
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(

@@ -15,25 +15,37 @@ namespace tensorkv {
 
 // The store of a server that gives partitions away, and of one that gets them.
 //
-// One that gives them fences them, passes on what they have, closes them, and
-// then either has them back or lets them go, whichever the placement says:
+// One that gives them passes on what they have, and then what has changed
+// meanwhile, again and again; fences them, passes on the last changes, closes
+// them, and then either has them back or lets them go, whichever the placement
+// says:
 //
-//   Fence ─► TakeSnapshotOfFenced ─► FenceReads ─┬─► GiveAway
-//     └────────────────┴─────────────────────────┴─► Unfence
+//   TakeChanges… ─► Fence ─► TakeSnapshotOfFenced ─► FenceReads ─┬─► GiveAway
+//       └─────────────┴────────────────┴─────────────────────────┴─► Unfence
 //
 // One that gets them puts what it is given into its store by a Restoration.
 // From its start until Own, calls about these keys fail as after GiveAway:
 // there may be some that have been let in while the keys were here before, and
 // have waited since.
 //
-// Fence to GiveAway are used by one thread at a time; all are safe beside every
-// other call of the store.
+// TakeChanges to GiveAway are used by one thread at a time; all are safe beside
+// every other call of the store.
 class PartitionMoves {
  public:
   virtual ~PartitionMoves() = default;
 
-  // Begins a move, and blocks until no call changes keys of `partitions` any
-  // more. From now on, calls that would change them are Unavailable
+  // Passes all namespaces to `sink`, each with its keys of `partitions`, while
+  // calls go on, and without answers to calls. Those that change meanwhile are
+  // as they were before or as they are afterwards. When called again in the
+  // same move, of which the partitions are the same, passes what has changed
+  // since the call before began. After errors, Unfence. Errors: as of
+  // TakeSnapshot · Aborted: a namespace was deleted whose keys were passed on ·
+  // ResourceExhausted: also, so many keys were removed since that they could
+  // not all be recorded · Unimplemented: a namespace is mirrored.
+  virtual absl::Status TakeChanges(const PartitionSet& partitions,
+                                   SnapshotSink& sink) = 0;
+  // Fences the move's partitions, and blocks until no call changes their keys
+  // any more. From now on, calls that would change them are Unavailable
   // (KEY_MOVING), but for contributions up to the last step of which any of
   // them had a round open in their namespace. Returns when none of their rounds
   // is open or must be pushed again, or all who took part had joined and are
@@ -45,7 +57,9 @@ class PartitionMoves {
   virtual absl::Status Fence(const PartitionSet& partitions,
                              absl::FunctionRef<absl::Status()> may_wait) = 0;
   // Passes all namespaces to `sink`, each with its keys that are fenced, as of
-  // after Fence, and without answers to calls. Errors: as of TakeSnapshot.
+  // after Fence, or what has changed of them since TakeChanges was called last.
+  // Errors: as of TakeChanges · Unavailable: rules change, or rounds have
+  // failed since Fence.
   virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
   // Refuses calls that would read fenced keys, and contributions to them, with
   // Unavailable (KEY_MOVING), and ends so the calls that wait for them.
@@ -59,12 +73,16 @@ class PartitionMoves {
   // Removes what the store has of `partitions`, and begins to get their keys.
   // Namespaces that are there stay; one that is not is made as it is
   // elsewhere, and one without keys gets the rules that it has elsewhere. Keys
-  // are there with each Add; Commit does nothing. Every version that such a
-  // namespace makes from then on is above those that it has given elsewhere to
-  // keys that were deleted there. The store outlives what this returns.
-  // Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY) · Unimplemented
-  // (MODE_BOUNDED) · Aborted: the namespace is not there, and was deleted here
-  // meanwhile or shortly before; another server may not have heard that yet.
+  // are there with each Add, in place of those of their names. A namespace may
+  // begin again, with what has changed (has_only_changes) or anew. Commit,
+  // which may be called again, has the groups go on from the steps elsewhere,
+  // and every version from then on be above those that the namespace has given
+  // elsewhere to keys that were deleted there. The store outlives what this
+  // returns. Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY) ·
+  // Unimplemented (MODE_BOUNDED) · Aborted: the namespace is not there, and was
+  // deleted here meanwhile or shortly before; another server may not have heard
+  // that yet. Errors of Begin and Commit: Aborted: the namespace was replaced
+  // here since it began.
   virtual std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) = 0;
   // Begins as StartAdoption does, for what a checkpoint of a server that is

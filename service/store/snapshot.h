@@ -94,6 +94,11 @@ struct NamespaceSnapshot {
   std::vector<ClientSnapshot> clients;
   // Says how many keys will come, as far as that is known; else 0.
   size_t num_keys = 0;
+  // Of a move alone. The keys that follow have changed since the namespace was
+  // begun before in the same move, and replace what came then; the others stay,
+  // but for `removed_keys`, which go first.
+  bool has_only_changes = false;
+  std::vector<std::string> removed_keys;
 };
 
 // Takes a snapshot as it is made. Used by one thread.

@@ -231,6 +231,7 @@ absl::Status Server::Learn() {
 absl::Status Server::MoveOrRestore(const ClusterServer* to, uint32_t chosen) {
   if (is_unsettled()) return moving_->sender.Settle().status();
   ASSIGN_OR_RETURN(const ClusterReading reading, moving_->records.Read());
+  moving_->receiver.EndAbandoned(reading);
   ASSIGN_OR_RETURN(const bool has_restored, moving_->restorer.RunOnce(reading));
   if (has_restored || to == nullptr) return absl::OkStatus();
   const std::set<uint32_t> missing = MissingIn(reading.placement);

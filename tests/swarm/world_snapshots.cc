@@ -1,6 +1,11 @@
 // How the world saves the store and has it again.
 
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -14,6 +19,26 @@ constexpr uint32_t kNumPartitions = 4;
 
 // Bounds how many snapshots are taken at once.
 constexpr int kMostSnapshots = 4;
+
+// Returns what the stages of a move have brought in the end.
+std::vector<SavedSpace> Joined(const std::vector<SavedSpace>& stages) {
+  std::map<uint64_t, SavedSpace> joined;
+  for (const SavedSpace& each : stages) {
+    SavedSpace& all = joined[each.name_space.uid];
+    all.name_space = each.name_space;
+    if (!each.name_space.has_only_changes) all.keys.clear();
+    std::set<std::string> gone(each.name_space.removed_keys.begin(),
+                               each.name_space.removed_keys.end());
+    for (const KeySnapshot& key : each.keys) gone.insert(key.key);
+    std::erase_if(all.keys, [&gone](const KeySnapshot& key) {
+      return gone.contains(key.key);
+    });
+    all.keys.insert(all.keys.end(), each.keys.begin(), each.keys.end());
+  }
+  std::vector<SavedSpace> spaces;
+  for (auto& [uid, space] : joined) spaces.push_back(std::move(space));
+  return spaces;
+}
 
 }  // namespace
 
@@ -238,15 +263,24 @@ void World::Move(const Action& action) {
 
 absl::Status World::MovePartitions(const Action& action,
                                    const PartitionSet& set) {
-  // Rounds that do not close end the move.
   MemoryTensorStore& store = servers_[0]->store();
+  absl::Status status;
+  Reader ahead(/*is_slow=*/true);
+  for (int i = 0; i < action.how / 8 % 4 && status.ok(); ++i) {
+    status = store.TakeChanges(set, ahead);
+  }
+  if (!status.ok()) {
+    store.Unfence();
+    return status;
+  }
+  // Rounds that do not close end the move.
   int num_looks = 0;
   {
     MutexLock lock(&mutex_);
     fenced_ = set;
     fenced_since_ = ++moment_;
   }
-  absl::Status status = store.Fence(set, [&] {
+  status = store.Fence(set, [&] {
     return ++num_looks < 8 ? absl::OkStatus()
                            : absl::UnavailableError("rounds are open");
   });
@@ -262,7 +296,8 @@ absl::Status World::MovePartitions(const Action& action,
   }
   store.FenceReads();
   store.GiveAway();
-  const std::vector<SavedSpace> saved = reader.Take();
+  std::vector<SavedSpace> saved = ahead.Take();
+  for (SavedSpace& each : reader.Take()) saved.push_back(std::move(each));
   // Nobody asks the other server before it has all keys.
   servers_[0]->backend().SetSlow(false);
   servers_[0]->backend().FailNext(0);
@@ -276,7 +311,7 @@ absl::Status World::MovePartitions(const Action& action,
   store.Own(set);
   MutexLock lock(&mutex_);
   for (Space& space : spaces_) {
-    for (const SavedSpace& each : saved) {
+    for (const SavedSpace& each : Joined(saved)) {
       if (each.name_space.uid != space.uid) continue;
       BeginAgain(space, each);
       if (!status.ok()) {

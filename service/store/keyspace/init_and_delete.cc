@@ -455,6 +455,7 @@ absl::Status CreateKeys(
 void RemoveKey(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
   KeepBeforeRemoval(transaction, key);
+  if (state.moving) state.moving->Record(key.name());
   KeyPtr removed = state.keys.Erase(key.name());
   removed->Retire(state.restored_versions);
   RemoveRounds(transaction, *removed);

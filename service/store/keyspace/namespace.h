@@ -104,17 +104,31 @@ class Namespace {
   // Looks again at all waiting calls after FenceReads of the fence: calls
   // that it keeps out now end.
   void WakeForFence();
-  // Takes the snapshot as PartitionMoves does. Errors: also Unavailable, if a
-  // round has failed since FenceKeysIfIdle.
+  // Passes the keys that `partitions` fences to `sink` as
+  // PartitionMoves::TakeChanges does, until EndMove those alone that have
+  // changed since the time before. `sink` has all when this returns.
+  absl::Status TakeChanges(std::shared_ptr<const KeyFence::View> partitions,
+                           SnapshotSink& sink);
+  // Takes what has changed since then as PartitionMoves does. Errors: also
+  // Unavailable, if a round has failed since FenceKeysIfIdle.
   absl::Status TakeSnapshotOfFenced(SnapshotSink& sink);
+  // Has the next move send all keys.
+  void EndMove();
   // Removes the keys whose names are `chosen`, as if they had never been:
   // neither waiting calls nor the observer hear of it. Locks the mutex for some
   // keys at a time.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
-  // Gets ready for keys of this namespace that come from another server, whose
-  // versions, steps and, if there are no keys here, rules it takes over from
-  // `snapshot`. Errors: as of PartitionMoves::StartAdoption.
-  absl::Status Adopt(const NamespaceSnapshot& snapshot);
+  // Removes the keys of these names that are there, in the same way.
+  void DropKeys(absl::Span<const std::string> names);
+  // Gets ready for keys of this namespace that come from another server. If
+  // there are none here, takes its rules over from `snapshot`. Errors: as of
+  // PartitionMoves::StartAdoption.
+  absl::Status BeginAdoption(const NamespaceSnapshot& snapshot);
+  // Takes versions and the steps of the group over from `snapshot`, as the keys
+  // of that server are all here. Contributions to `first_unsaved` and later
+  // steps are to be made again. The group is that of `snapshot`, if no call has
+  // found a key here yet and no worker has come.
+  void Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved);
   // Has versions, and the group, go on as PartitionMoves::StartTakeover says,
   // after keys of a lost server have come from its checkpoint. `had_keys` says
   // whether there were keys here before, `has_come` whether any have come.

@@ -23,6 +23,7 @@
 #include "service/store/call_window.h"
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/key_table.h"
+#include "service/store/keyspace/moves/moving_keys.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/rounds/grace_times.h"
@@ -201,6 +202,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // No update makes a version up to here: the namespace may have had it after
   // the moment from which it was restored.
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
+  // Null unless keys of the namespace are to move to another server.
+  std::unique_ptr<MovingKeys> moving ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);

@@ -21,6 +21,7 @@ namespace faulty_moves_test {
 using testing::AllPartitions;
 using testing::HasReason;
 using testing::IsCommit;
+using testing::IsGivingUp;
 using testing::kNamespace;
 using testing::MovingServer;
 using testing::One;
@@ -40,7 +41,7 @@ enum class Fault {
 // Copies the request to `begin` if it begins a move.
 void KeepBegin(const MoveRequest& request, v1::BeginMoveRequest& begin) {
   const auto* const found = std::get_if<v1::BeginMoveRequest>(&request);
-  if (found != nullptr) begin = *found;
+  if (found != nullptr && !found->partitions().empty()) begin = *found;
 }
 
 class FaultyMovesTest : public PartitionMoves {
@@ -108,7 +109,8 @@ TEST_F(FaultyMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
   for (const Fault fault :
        {Fault::kRequestIsLost, Fault::kReplyIsLost, Fault::kReceiverRestarts,
         Fault::kReceiverRestartsAfterwards, Fault::kPlacementChanges}) {
-    for (int n = 0; n < 3; ++n) {
+    // The beginning, the keys, what has changed since, and the commit.
+    for (int n = 0; n < 4; ++n) {
       SCOPED_TRACE(absl::StrCat("fault ", static_cast<int>(fault), " at ", n));
       const std::string key = absl::StrCat("k", num_keys++);
       ASSERT_EQ(Owner(), a_.get());
@@ -234,6 +236,7 @@ TEST_F(FaultyMovesTest, LateCommitIsRefused) {
   CreateKey(Summing());
   v1::CommitMoveRequest commit;
   a_->call = [&](const MoveRequest& request) {
+    if (IsGivingUp(request)) return absl::UnavailableError("lost");
     if (!IsCommit(request)) return b_->Take(request);
     commit = std::get<v1::CommitMoveRequest>(request);
     return absl::UnavailableError("late");
@@ -290,6 +293,7 @@ class LatePartTest : public PartitionMoves {
     c_->Learn();
     a_->call = [this](const MoveRequest& request) -> absl::Status {
       const auto* const part = std::get_if<v1::SendMovePartRequest>(&request);
+      if (IsGivingUp(request)) return absl::UnavailableError("lost");
       if (part == nullptr) return c_->Take(request);
       part_ = *part;
       return absl::UnavailableError("late");
@@ -330,6 +334,87 @@ TEST_F(LatePartTest, IsRefusedOnceItsSenderCountsAsLost) {
   ASSERT_OK(c_->restorer().RunOnce(*c_->records().Read()));
 
   ExpectPartIsRefused();
+}
+
+// What a move has brought that comes to nothing goes at once.
+class GivenUpMovesTest : public PartitionMoves {
+ protected:
+  GivenUpMovesTest() { CreateKey(Summing()); }
+
+  static uint64_t NumKeys(MovingServer& server) {
+    return testing::Described(server.store(), kNamespace).num_keys();
+  }
+  // "a" has its key, takes calls, and can move it.
+  void ExpectUnharmed() {
+    ASSERT_EQ(Owner(), a_.get());
+    EXPECT_OK(a_->Push(PushOne("k")));
+    Connect(a_, b_);
+    EXPECT_OK(Move());
+    EXPECT_EQ(ElementOf(*b_), 1);
+  }
+};
+
+TEST_F(GivenUpMovesTest, KeysOfASenderThatGivesUpGo) {
+  a_->call = [&](const MoveRequest& request) {
+    if (!IsCommit(request)) return b_->Take(request);
+    EXPECT_EQ(NumKeys(*b_), 1u);
+    return absl::InternalError("is not committed");
+  };
+
+  EXPECT_FALSE(Move().ok());
+
+  EXPECT_EQ(NumKeys(*b_), 0u);
+  ExpectUnharmed();
+}
+
+TEST_F(GivenUpMovesTest, KeysOfASenderThatHasDiedGo) {
+  a_->call = [&](const MoveRequest& request) -> absl::Status {
+    if (IsCommit(request) || IsGivingUp(request)) {
+      return absl::UnavailableError("is dead");
+    }
+    return b_->Take(request);
+  };
+  EXPECT_FALSE(Move().ok());
+  b_->receiver().EndAbandoned(*b_->records().Read());
+  EXPECT_EQ(NumKeys(*b_), 1u);
+
+  a_ = std::make_unique<MovingServer>(etcd_, "a");
+  b_->receiver().EndAbandoned(*b_->records().Read());
+
+  EXPECT_EQ(NumKeys(*b_), 0u);
+}
+
+// The second of them finds no room.
+TEST_F(GivenUpMovesTest, KeysOfWhichSomeFindNoRoomGo) {
+  ASSERT_OK(a_->Init(kNamespace, "large",
+                     *Tensor::Filled(DType::kF32, {1 << 20}, 0)));
+  NamespaceConfig config = Summing();
+  config.budget_bytes = 1 << 20;
+  ASSERT_OK(b_->store().CreateNamespace(
+      testing::CreateOf(kNamespace, config, OnExisting::kFail,
+                        testing::Described(a_->store(), kNamespace).uid())));
+
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(NumKeys(*b_), 0u);
+  ASSERT_OK(a_->calls().MakeAndWait(testing::DeleteOf({"large"}, kNamespace)));
+  ExpectUnharmed();
+}
+
+TEST_F(GivenUpMovesTest, KeysWhoseNamespaceIsDeletedMeanwhileGo) {
+  a_->call = [&, num_calls = 0](const MoveRequest& request) mutable {
+    if (++num_calls == 2) {
+      EXPECT_OK(a_->store().DeleteNamespace(testing::RemoveOf(kNamespace)));
+    }
+    return b_->Take(request);
+  };
+
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kAborted));
+
+  EXPECT_EQ(NumKeys(*b_), 0u);
+  ASSERT_EQ(Owner(), a_.get());
+  Connect(a_, b_);
+  EXPECT_OK(Move());
 }
 
 }  // namespace faulty_moves_test

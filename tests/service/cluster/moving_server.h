@@ -32,6 +32,12 @@ inline bool IsCommit(const MoveRequest& request) {
   return std::holds_alternative<v1::CommitMoveRequest>(request);
 }
 
+// Returns whether the request ends a move that has come to nothing.
+inline bool IsGivingUp(const MoveRequest& request) {
+  const auto* const begin = std::get_if<v1::BeginMoveRequest>(&request);
+  return begin != nullptr && begin->partitions().empty();
+}
+
 // A store behind a placement, and who sends and receives its partitions. It is
 // registered, and as a server that was started anew if there was one before.
 class MovingServer {

@@ -210,7 +210,7 @@ TEST_F(PartitionMovesTest, RepeatOfAPushIsAnsweredByTheFormerOwner) {
   EXPECT_EQ(ElementOf(*b_), 1);
 }
 
-TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
+TEST_F(PartitionMovesTest, KeysAreReadAndChangedUntilLittleIsLeft) {
   CreateKey(Summing());
   std::vector<absl::Status> pushes;
   std::vector<absl::Status> pulls;
@@ -222,12 +222,66 @@ TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
 
   ASSERT_OK(Move());
 
-  EXPECT_THAT(pushes, ::testing::Each(HasReason(Reason::kKeyMoving)));
-  // The beginning and one part; then the commit.
-  ASSERT_EQ(pulls.size(), 3u);
+  // The beginning, the keys, what has changed since, and the commit.
+  ASSERT_EQ(pushes.size(), 4u);
+  EXPECT_OK(pushes[0]);
+  EXPECT_OK(pushes[1]);
+  EXPECT_THAT(pushes[2], HasReason(Reason::kKeyMoving));
+  EXPECT_THAT(pushes[3], HasReason(Reason::kKeyMoving));
   EXPECT_OK(pulls[0]);
   EXPECT_OK(pulls[1]);
-  EXPECT_THAT(pulls[2], HasReason(Reason::kKeyMoving));
+  EXPECT_OK(pulls[2]);
+  EXPECT_THAT(pulls[3], HasReason(Reason::kKeyMoving));
+  EXPECT_EQ(ElementOf(*b_), 2);
+}
+
+// Keys of 8 MiB together, which are more than few bytes.
+class LargeMovesTest : public PartitionMoves {
+ protected:
+  static constexpr int kKeys = 8;
+  static constexpr uint64_t kKeyBytes = 1 << 20;
+
+  LargeMovesTest() {
+    CreateNamespace(Summing());
+    for (int i = 0; i < kKeys; ++i) {
+      EXPECT_OK(a_->Init(kNamespace, absl::StrCat("k", i), OnesOfAKey()));
+    }
+  }
+  static Tensor OnesOfAKey() {
+    return *Tensor::Filled(DType::kF32, {kKeyBytes / sizeof(float)}, 1);
+  }
+  absl::Status PushTo(int key) {
+    PushRequest request;
+    request.name_space = kNamespace;
+    request.entries.push_back({absl::StrCat("k", key), false, OnesOfAKey()});
+    return a_->Push(std::move(request)).status();
+  }
+};
+
+TEST_F(LargeMovesTest, NothingIsSentWhileIdleKeysAreFenced) {
+  ASSERT_OK(Move());
+
+  EXPECT_EQ(a_->sender().sent_bytes(), kKeys * kKeyBytes);
+  EXPECT_EQ(a_->sender().sent_fenced_bytes(), 0u);
+}
+
+// With each part of the move some key is pushed, in turns.
+TEST_F(LargeMovesTest, OnlyLastChangesAreSentWhileBusyKeysAreFenced) {
+  int num_parts = 0;
+  int num_pushed = 0;
+  a_->call = [&](const MoveRequest& request) {
+    num_pushed += PushTo(num_parts++ / 4 % kKeys).ok();
+    return b_->Take(request);
+  };
+
+  ASSERT_OK(Move());
+
+  EXPECT_GT(num_pushed, kKeys);
+  EXPECT_GT(a_->sender().sent_bytes(), kKeys * kKeyBytes);
+  EXPECT_LE(a_->sender().sent_fenced_bytes(), 2 * kKeyBytes);
+  float sum = 0;
+  for (int i = 0; i < kKeys; ++i) sum += ElementOf(*b_, absl::StrCat("k", i));
+  EXPECT_EQ(sum, kKeys + num_pushed);
 }
 
 TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
@@ -378,11 +432,12 @@ TEST_F(PartitionMovesTest, MoveOfAServerThatEndsIsGivenUp) {
   EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(num_calls, 0);
 
-  // Once the round has closed, between the beginning and the first part.
+  // Once the round has closed, between the beginning and the first part. The
+  // receiver hears of it.
   ASSERT_OK(a_->Push(PushStep(1, 1)));
   a_->goes_on = [] { return absl::OkStatus(); };
   EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(num_calls, 1);
+  EXPECT_EQ(num_calls, 2);
   EXPECT_OK(a_->Push(PushStep(0, 2)));
 }
 

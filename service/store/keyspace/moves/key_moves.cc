@@ -46,6 +46,22 @@ bool IsDeserted(const NamespaceState& state) {
                                });
 }
 
+// Returns whether calls find any keys here, as not all are on their way. Where
+// none do, nobody is disturbed by a walk over all. REQUIRES: the mutex is held.
+bool HasOpenKeys(const NamespaceState& state) {
+  const auto fence = state.Fence();
+  const auto is_open = [&](const StoredKey* key) {
+    return fence == nullptr || fence->CheckRead(state.name, key->name()).ok();
+  };
+  std::vector<StoredKey*> keys;
+  do {
+    const std::string last(keys.empty() ? "" : keys.back()->name());
+    keys = state.keys.List("", last, kKeysPerLock);
+    if (std::ranges::any_of(keys, is_open)) return true;
+  } while (keys.size() == kKeysPerLock);
+  return false;
+}
+
 // Takes the key out of the table. Nobody waits for it: it was closed before, or
 // never asked for.
 void Drop(Transaction& transaction, StoredKey& key) {
@@ -106,6 +122,22 @@ void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
   }
 }
 
+void Namespace::DropKeys(absl::Span<const std::string> names) {
+  for (size_t i = 0; i < names.size(); i += kKeysPerLock) {
+    Transaction transaction(*state_);
+    for (const std::string& name : names.subspan(i, kKeysPerLock)) {
+      StoredKey* const key = transaction.state().keys.Find(name);
+      if (key != nullptr) Drop(transaction, *key);
+    }
+  }
+}
+
+void Namespace::EndMove() {
+  std::unique_ptr<MovingKeys> ended;  // it goes without the mutex
+  MutexLock lock(&state_->mutex);
+  ended = std::move(state_->moving);
+}
+
 absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
   if (snapshot.uid != uid()) {
     return WasReplaced(state_->name, snapshot.uid, uid());
@@ -120,22 +152,29 @@ absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
   return CheckRanks(snapshot.workers, PushMode::GroupOf(present).max_workers);
 }
 
-absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
+absl::Status Namespace::BeginAdoption(const NamespaceSnapshot& snapshot) {
   RETURN_IF_ERROR(CheckIsSame(snapshot));
+  return HasKeys() ? absl::OkStatus() : BindRules(snapshot);
+}
+
+void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   NamespaceState& state = *state_;
-  bool is_empty = false;
-  {
-    MutexLock lock(&state.mutex);
-    state.version_floor = std::max(state.version_floor, snapshot.max_version);
-    // Also of keys that come with versions from before their restore.
-    state.restored_versions =
-        std::max(state.restored_versions, snapshot.restored_versions);
-    state.revision = std::max(state.revision, snapshot.revision);
-    is_empty = state.keys.size() == 0;
-    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
-                              /*has_keys=*/!is_empty);
+  MutexLock lock(&state.mutex);
+  state.version_floor = std::max(state.version_floor, snapshot.max_version);
+  // Also of keys that come with versions from before their restore.
+  state.restored_versions =
+      std::max(state.restored_versions, snapshot.restored_versions);
+  state.revision = std::max(state.revision, snapshot.revision);
+  const bool has_keys = HasOpenKeys(state);
+  // Workers that have come or left since the first keys came here need not have
+  // known of this server.
+  if (!has_keys) {
+    state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
+                           state.Now());
   }
-  return is_empty ? BindRules(snapshot) : absl::OkStatus();
+  state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
+                            has_keys);
+  state.workers->RepeatFrom(first_unsaved);
 }
 
 bool Namespace::HasKeys() const {

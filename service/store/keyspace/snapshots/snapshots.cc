@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "service/store/keyspace/rules/rule_changes.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/snapshots/restored_counts.h"
+#include "service/store/keyspace/snapshots/saved_clients.h"
 #include "service/store/keyspace/snapshots/snapshot_copies.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/updates/update_runner.h"
@@ -39,57 +38,6 @@ constexpr size_t kKeysPerRestoreBatch = 4096;
 
 // --- Saving ------------------------------------------------------------------
 
-// Returns whether a snapshot leaves the call out: contributions to rounds are
-// recognised by step and rank, and their answers speak of rounds that may not
-// be in the snapshot.
-bool IsLeftOut(const CallSnapshot& call, bool has_rounds) {
-  const bool has_failed = call.answer != nullptr && !call.answer->ok();
-  return has_rounds && call.is_push && !has_failed;
-}
-
-// Adds the calls that a client has made since, of which one cannot tell
-// whether their effect is in the snapshot. Drops those below its later
-// answered_below: others there may have come and gone meanwhile.
-void AddLater(const ClientSnapshot& after, bool has_rounds,
-              ClientSnapshot& client) {
-  std::set<uint64_t> known;
-  for (const CallSnapshot& call : client.calls) known.insert(call.sequence);
-  for (CallSnapshot call : after.calls) {
-    if (known.contains(call.sequence) || (has_rounds && call.is_push)) continue;
-    call.answer = nullptr;
-    client.calls.push_back(std::move(call));
-  }
-  client.answered_below = std::max(client.answered_below, after.answered_below);
-  std::erase_if(client.calls, [&](const CallSnapshot& call) {
-    return call.sequence < client.answered_below;
-  });
-}
-
-// Returns what is to be remembered of the clients that there were before the
-// snapshot and after it. Calls that had an answer before have their effect in
-// the snapshot; of those that had none, one cannot tell.
-std::vector<ClientSnapshot> ClientsOfSnapshot(
-    std::vector<ClientSnapshot> before,
-    const std::vector<ClientSnapshot>& after, bool has_rounds) {
-  std::map<std::pair<std::string, std::string>, ClientSnapshot> clients;
-  for (ClientSnapshot& client : before) {
-    std::erase_if(client.calls, [&](const CallSnapshot& call) {
-      return IsLeftOut(call, has_rounds);
-    });
-    std::pair name(client.caller, client.client_id);
-    clients.emplace(std::move(name), std::move(client));
-  }
-  for (const ClientSnapshot& client : after) {
-    ClientSnapshot& merged = clients[{client.caller, client.client_id}];
-    merged.caller = client.caller;
-    merged.client_id = client.client_id;
-    AddLater(client, has_rounds, merged);
-  }
-  std::vector<ClientSnapshot> all;
-  for (auto& [name, client] : clients) all.push_back(std::move(client));
-  return all;
-}
-
 // Measures how long the mutex is held.
 class Pause {
  public:
@@ -106,13 +54,20 @@ class Pause {
 // One snapshot on its way. Used by one thread.
 class SnapshotRun {
  public:
-  // Takes all keys, or those of a move that `fence` fences.
-  SnapshotRun(NamespaceState& state, SnapshotSink& sink,
-              std::shared_ptr<const KeyFence::View> fence = nullptr)
+  using Stage = MovingKeys::Stage;
+
+  // Takes all keys.
+  SnapshotRun(NamespaceState& state, SnapshotSink& sink)
+      : state_(state), sink_(sink), snapshot_(state.name) {}
+  // Takes what a stage of a move is to send. What changes while it is not the
+  // last stage is sent in the next one, so that no change need know of it.
+  SnapshotRun(NamespaceState& state, SnapshotSink& sink, MovingKeys* moving,
+              Stage stage)
       : state_(state),
         sink_(sink),
-        is_move_(fence != nullptr),
-        snapshot_(state.name, std::move(fence)) {}
+        moving_(moving),
+        stage_(stage),
+        snapshot_(state.name, moving->partitions()) {}
   ~SnapshotRun() {
     while (is_open_) {
       std::vector<KeptKeyPtr> dropped;  // they go without the mutex
@@ -166,7 +121,9 @@ class SnapshotRun {
 
   NamespaceState& state_;
   SnapshotSink& sink_;
-  const bool is_move_;
+  // Null if this is of no move.
+  MovingKeys* const moving_ = nullptr;
+  const Stage stage_ = Stage::kLast;
   OpenSnapshot snapshot_;
   bool is_open_ = false;
   // Those that were taken and are yet to be passed on, after their copies have
@@ -182,12 +139,14 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   // Answers stay with the server that has given them.
   const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
   std::vector<ClientSnapshot> before;
-  if (!is_move_) before = state_.calls->Save(paused);
+  const bool is_of_all = moving_ == nullptr;
+  if (is_of_all) before = state_.calls->Save(paused);
   {
     // No key is on the way from one rule to another. A change takes long, and
     // nobody waits while keys are shut.
+    const bool may_wait = is_of_all || stage_ == Stage::kAhead;
     const std::optional<LongLock::Holder> rules_stay =
-        is_move_ ? state_.rules_lock.TryAcquire() : state_.rules_lock.Acquire();
+        may_wait ? state_.rules_lock.Acquire() : state_.rules_lock.TryAcquire();
     if (!rules_stay) {
       return absl::UnavailableError(
           absl::StrCat("namespace ", Quoted(state_.name),
@@ -198,8 +157,16 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.multipliers = bound->multipliers.List();
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
-    state_.snapshots->Open(&snapshot_, ++state_.last_admitted);
-    is_open_ = true;
+    if (stage_ == Stage::kLast) {
+      state_.snapshots->Open(&snapshot_, ++state_.last_admitted);
+      is_open_ = true;
+    } else {
+      snapshot_.revision = UINT64_MAX;  // each key is taken as it is then
+    }
+    if (!is_of_all) {
+      RETURN_IF_ERROR(
+          moving_->BeginStage(stage_, state_.last_admitted, bound, snapshot));
+    }
     snapshot.config = state_.config;
     snapshot.former_quorums = state_.mode->former_quorums();
     snapshot.revision = state_.revision;
@@ -214,7 +181,7 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
       state_.environment.budgets->largest_bytes()) {
     snapshot.config.budget_bytes = 0;
   }
-  if (!is_move_) {
+  if (is_of_all) {
     snapshot.clients =
         ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
                           state_.config.mode == Mode::kSync);
@@ -231,10 +198,10 @@ void SnapshotRun::Walk() {
   Transaction transaction(state_, Transaction::Thread::kOwn);
   {
     const Pause pause(state_, sink_);
-    if (state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock, taken,
-                               dropped)) {
+    if (!is_open_ || state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock,
+                                            taken, dropped)) {
       WalkTable(transaction, taken);
-      if (snapshot_.is_walked) Close(dropped);
+      if (snapshot_.is_walked && is_open_) Close(dropped);
     }
     for (KeptKeyPtr& key : taken) AddTaken(std::move(key));
   }
@@ -250,6 +217,7 @@ void SnapshotRun::WalkTable(Transaction& transaction,
   while (num_walked < keys.size() && bytes < kBytesPerSnapshotLock) {
     StoredKey& key = *keys[num_walked++];
     if (!snapshot_.Lacks(key.name())) continue;
+    if (moving_ != nullptr && !moving_->HasChanged(key)) continue;
     KeptKeyPtr kept = TakeForSnapshot(transaction, key, snapshot_);
     if (!kept) continue;
     bytes += kept->bytes_to_copy();
@@ -468,15 +436,37 @@ absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
   return state.mode->Restore(snapshot, state.memory.metadata(), key);
 }
 
+// Returns the namespace's part in the move that is under way, of that first
+// stage or a later one. Nobody ends it meanwhile.
+MovingKeys* MovingOf(NamespaceState& state,
+                     std::shared_ptr<const KeyFence::View> partitions) {
+  MutexLock lock(&state.mutex);
+  if (state.moving == nullptr) {
+    state.moving = std::make_unique<MovingKeys>(
+        state.name, std::move(partitions), state.memory.metadata());
+  }
+  return state.moving.get();
+}
+
 }  // namespace
 
 absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
   return SnapshotRun(*state_, sink).Run();
 }
 
+absl::Status Namespace::TakeChanges(
+    std::shared_ptr<const KeyFence::View> partitions, SnapshotSink& sink) {
+  return SnapshotRun(*state_, sink, MovingOf(*state_, std::move(partitions)),
+                     MovingKeys::Stage::kAhead)
+      .Run();
+}
+
 absl::Status Namespace::TakeSnapshotOfFenced(SnapshotSink& sink) {
-  SnapshotRun run(*state_, sink, state_->environment.fence->view());
-  RETURN_IF_ERROR(run.Run());
+  RETURN_IF_ERROR(
+      SnapshotRun(*state_, sink,
+                  MovingOf(*state_, state_->environment.fence->view()),
+                  MovingKeys::Stage::kLast)
+          .Run());
   // Rounds that had closed and were not applied may have failed since Fence.
   if (FenceKeysIfIdle()) return absl::OkStatus();
   return absl::UnavailableError(

@@ -91,7 +91,9 @@ void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   if (update.slots.empty() && !update.access) {  // every worker has skipped
-    ++transaction.state().counts.rounds_closed;
+    NamespaceState& state = transaction.state();
+    ++state.counts.rounds_closed;
+    if (state.moving) state.moving->Record(key.name());
     if (!key.is_updating) key.rounds->RecordApplied(update.round, key.version);
     return Wake(transaction, key.name());
   }

@@ -169,7 +169,7 @@ class WorkerGroup {
   Step max_closed() const { return max_closed_; }
   // Restores a group that was saved: its workers have their ranks and steps,
   // and are gone until they join again, which every rank of a fixed group is
-  // awaited to do. An elastic group forms anew. REQUIRES: nobody has come yet.
+  // awaited to do. An elastic group forms anew. One that some joined stays.
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
   // Takes over the steps of the same group at another server, from which keys

@@ -59,6 +59,15 @@ std::vector<WorkerSnapshot> WorkerGroup::Save() const {
 
 void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
                           Step max_closed, absl::Duration now) {
+  const bool has_anybody_come =
+      std::ranges::any_of(members_, [](const Member& member) {
+        return member.state == State::kLive || member.state == State::kLost;
+      });
+  if (has_anybody_come) return;
+  members_.clear();
+  steps_.clear();
+  repeating_ranks_.clear();
+  num_left_ = 0;
   for (const WorkerSnapshot& worker : workers) {
     const uint32_t rank = worker.worker.rank;
     StepAt(rank) = worker.step;
