@@ -37,6 +37,7 @@ bool IsLostWith(const std::string& server,
 absl::Status PartitionSender::Move(const ClusterServer& to,
                                    std::vector<uint32_t> partitions,
                                    uint32_t num_partitions) {
+  RETURN_IF_ERROR(goes_on_());
   const PartitionSet set = {.num_partitions = num_partitions,
                             .partitions = std::move(partitions)};
   const uint64_t move = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
@@ -69,7 +70,6 @@ absl::Status PartitionSender::Fence(const PartitionSet& set) {
 absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
                                                uint64_t move,
                                                const PartitionSet& set) {
-  RETURN_IF_ERROR(goes_on_());
   auto begin = NewRequest<v1::BeginMoveRequest>(move);
   begin.mutable_partitions()->Add(set.partitions.begin(), set.partitions.end());
   begin.set_num_partitions(set.num_partitions);

@@ -262,6 +262,7 @@ TEST_F(FaultyMovesTest, SenderThatHasLostPartitionsTakesNoneAway) {
   a_->call = [&](const MoveRequest& request) {
     KeepBegin(request, begin);
     if (IsCommit(request)) return absl::AbortedError("lost");
+    if (IsGivingUp(request)) return absl::UnavailableError("lost");
     return c.Take(request);
   };
   EXPECT_FALSE(Move(*a_, "c").ok());

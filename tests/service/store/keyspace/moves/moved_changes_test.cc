@@ -234,6 +234,14 @@ INSTANTIATE_TEST_SUITE_P(
                  PushB(store);
                },
                {"a", "b", "c"}},
+        Change{"SetMultipliers",
+               [](MemoryTensorStore& store) {
+                 EXPECT_OK(store.SetMultipliers(
+                     testing::SetMultipliersOf({.learning_rate = 2}, "b", "n"),
+                     {}));
+                 PushB(store);
+               },
+               {"a", "b", "c"}},
         Change{"SetRuleBack",
                [](MemoryTensorStore& store) {
                  SetRuleTo(store, "adam");
@@ -243,8 +251,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& change) { return change.param.name; });
 
 TEST_F(MovedChangesTest, UpdateThatRunsIsSentOnceItHasEnded) {
+  Init("n", "large", kMany);
   backend_.Hold();
-  BeginPush(PushOf("n", "b"));
+  BeginPush(PushOf("n", "large", kMany));
   backend_.WaitUntilHeld();
   testing::Background taken([&] { return TakeChanges(); });
   backend_.Release();
@@ -311,6 +320,30 @@ TEST_F(MovedChangesTest, NamespaceThatWasReplacedAtTheReceiverTakesNoChanges) {
   ASSERT_OK(other_.DeleteNamespace(testing::RemoveOf("n")));
 
   EXPECT_THAT(TakeChanges(), StatusIs(absl::StatusCode::kAborted));
+}
+
+// Without them the receiver would keep the key that is removed.
+TEST_F(MovedChangesTest, MoveThatCannotRecordARemovalEndsWithoutHarm) {
+  CreateNamespace("full", {.budget_bytes = 1 << 20});
+  const std::string long_name(1000, 'x');
+  Init("full", long_name);
+  ASSERT_OK(TakeChanges());
+  int num_keys = 0;
+  for (int64_t size = 1 << 14; size > 0; size /= 16) {
+    absl::Status status;
+    while (status.ok()) {
+      InitRequest request = {.name_space = "full"};
+      request.entries.push_back({absl::StrCat("k", ++num_keys), OnesOf(size)});
+      status = testing::InitNow(store_, std::move(request)).status();
+    }
+  }
+  ASSERT_OK(store_.Delete(testing::DeleteOf({long_name}, "full"), {}));
+
+  EXPECT_THAT(TakeLast(), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  store_.Unfence();
+  Replace("full", "k1", 1);
+  EXPECT_OK(TakeChanges());
 }
 
 // A move that came to nothing leaves nothing behind that the next one builds
