@@ -130,7 +130,7 @@ absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
     // Also of keys that come with versions from before their restore.
     state.restored_versions =
         std::max(state.restored_versions, snapshot.restored_versions);
-    state.revision = std::max(state.revision, snapshot.revision);
+    state.revisions.Raise(snapshot.revision);
     is_empty = state.keys.size() == 0;
     state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
                               /*has_keys=*/!is_empty);
@@ -150,7 +150,7 @@ void Namespace::PassOverVersions() {
       state.restored_versions,
       RestoredFloor(std::max(state.version_floor, state.restored_versions)));
   state.version_floor = std::max(state.version_floor, state.restored_versions);
-  state.revision = std::max(state.revision, RestoredFloor(state.revision));
+  state.revisions.Raise(RestoredFloor(state.revisions.last()));
 }
 
 void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,
