@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TENSOR_BUFFER_H_
 #define TENSORKV_TENSOR_BUFFER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -33,7 +34,10 @@ class MemoryAccount : public RefCounted {
 class Buffer : public RefCounted {
  public:
   ~Buffer() override {
-    if (account_) account_->Release(static_cast<int64_t>(size_bytes_));
+    MemoryAccount* const counted_by = account();
+    if (counted_by == nullptr) return;
+    counted_by->Release(static_cast<int64_t>(size_bytes_));
+    counted_by->Unref();
   }
 
   const char* data() const { return data_; }
@@ -44,26 +48,32 @@ class Buffer : public RefCounted {
 
   // Returns the account that counts the bytes, and gets them back when the
   // buffer is destroyed; null if none does.
-  const RefPtr<MemoryAccount>& account() const { return account_; }
+  MemoryAccount* account() const {
+    return account_.load(std::memory_order_relaxed);
+  }
   // Makes `account`, or none, the buffer's account, and returns the former one.
   // Changes the count of neither: the caller must count the bytes in `account`
-  // and release them in the former one.
-  // REQUIRES: the caller's reference is the only one.
+  // and release them in the former one. Others may have references and compare
+  // account() meanwhile.
   [[nodiscard]] RefPtr<MemoryAccount> ExchangeAccount(
       RefPtr<MemoryAccount> account) {
-    std::swap(account_, account);
-    return account;
+    MemoryAccount* const former =
+        account_.exchange(account.release(), std::memory_order_acq_rel);
+    RefPtr<MemoryAccount> returned(former);
+    if (former != nullptr) former->Unref();
+    return returned;
   }
 
  protected:
   // `account`, if any, gets the bytes back when the buffer is destroyed.
   Buffer(char* data, size_t size_bytes, RefPtr<MemoryAccount> account)
-      : data_(data), size_bytes_(size_bytes), account_(std::move(account)) {}
+      : data_(data), size_bytes_(size_bytes), account_(account.release()) {}
 
  private:
   char* const data_;
   const size_t size_bytes_;
-  RefPtr<MemoryAccount> account_;
+  // Has a reference to it.
+  std::atomic<MemoryAccount*> account_;
 };
 
 // Host memory, 64-byte aligned, uninitialised.

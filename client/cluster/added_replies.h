@@ -38,6 +38,7 @@ inline void Add(const v1::MemoryUse& other, v1::MemoryUse& total) {
   total.set_state(total.state() + other.state());
   total.set_contributions(total.contributions() + other.contributions());
   total.set_metadata(total.metadata() + other.metadata());
+  total.set_retained(total.retained() + other.retained());
 }
 
 inline void Add(const v1::WaitStatus& other, v1::WaitStatus& total) {

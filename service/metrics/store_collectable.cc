@@ -124,6 +124,12 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
              &NamespaceSummary::num_keys),
       family("tensorkv_memory_bytes", "Bytes held, by use.", MetricType::Gauge,
              AddMemory),
+      family("tensorkv_retained_bytes",
+             "Bytes that only snapshots need, beside the budget.",
+             MetricType::Gauge,
+             [](const NamespaceSummary& status, Add add) {
+               add(status.memory.retained, {});
+             }),
       family("tensorkv_namespace_budget_bytes", "Bound on the bytes held.",
              MetricType::Gauge,
              [](const NamespaceSummary& status, Add add) {

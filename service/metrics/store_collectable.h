@@ -17,6 +17,7 @@ namespace tensorkv {
 //   tensorkv_keys                    keys now
 //   tensorkv_memory_bytes            bytes held, by use: values, state,
 //                                    contributions, metadata
+//   tensorkv_retained_bytes          bytes that only snapshots need
 //   tensorkv_namespace_budget_bytes  how many it may hold
 //   tensorkv_device_memory_bytes     how much of it is on the GPU, by use;
 //                                    label: device

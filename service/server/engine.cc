@@ -31,9 +31,13 @@ MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
                                         const OpenedDevice& device,
                                         StoreObserver* observer,
                                         RoundExchange* exchange) {
-  return {.budget_bytes = options.budget_bytes > 0 ? options.budget_bytes
-                                                   : DefaultBudgetBytes(),
+  const uint64_t budget_bytes =
+      options.budget_bytes > 0 ? options.budget_bytes : DefaultBudgetBytes();
+  return {.budget_bytes = budget_bytes,
           .device_budget_bytes = DeviceBudgetBytes(options, device),
+          .max_retained_bytes = options.max_retained_bytes > 0
+                                    ? options.max_retained_bytes
+                                    : budget_bytes / 16,
           .max_wait = options.max_wait,
           .default_uid =
               options.cluster ? DefaultUidOf(options.cluster->cluster) : 0,

@@ -136,6 +136,10 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server) {
   AddBytes(app, "--budget", &server->budget_bytes, "",
            "Bytes of the host's memory that tensors and keys may take, "
            "such as 8GiB (default: 80% of it)");
+  AddBytes(app, "--max_retained", &server->max_retained_bytes, "",
+           "Bytes of the host's memory that checkpoints and moves may keep of "
+           "keys that change meanwhile, besides what is free of --budget; one "
+           "that needs more fails, no push does (default: 1/16 of --budget)");
   AddBytes(app, "--device_budget", &server->device_budget_bytes, "",
            "Bytes of the GPU's memory that tensors may take (default: "
            "90% of what the server has of it)");

@@ -63,6 +63,10 @@ struct ServerOptions {
   // kMinBudgetBytes; 0 is 80 % of it.
   uint64_t budget_bytes = 0;
 
+  // Bound on what snapshots keep of the host's memory besides what is free of
+  // the budget; 0 is a sixteenth of that.
+  uint64_t max_retained_bytes = 0;
+
   // Bound on what tensors take of the memory of the GPU, at most all that the
   // server has of it; 0 is 90 % of that.
   uint64_t device_budget_bytes = 0;

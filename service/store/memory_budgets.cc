@@ -16,19 +16,53 @@ constexpr uint64_t kMinBudgetBytes = 4096;
 MemoryUse UseOf(const MemoryAccounts& accounts) {
   return {.values = accounts.values->used_bytes(),
           .state = accounts.state->used_bytes(),
-          .contributions = accounts.contributions->used_bytes()};
+          .contributions = accounts.contributions->used_bytes(),
+          .retained = accounts.retained->used_bytes()};
+}
+
+// Counts what CheckRetained bounds.
+RefPtr<ByteBudget> Unbounded() {
+  return MakeRefCounted<ByteBudget>("snapshots", UINT64_MAX);
+}
+
+absl::Status CheckRetained(absl::string_view memory, uint64_t limit_bytes,
+                           uint64_t used_bytes, uint64_t more_bytes) {
+  if (SumOfBytes(used_bytes, more_bytes) <= limit_bytes) {
+    return absl::OkStatus();
+  }
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          memory, ": expected snapshots to keep at most ", limit_bytes,
+          " bytes, got ", used_bytes, " and ", more_bytes, " more")),
+      Reason::kOverBudget,
+      {{"needed", more_bytes},
+       {"available", limit_bytes - std::min(used_bytes, limit_bytes)}});
 }
 
 }  // namespace
 
 ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
-                             const Backend& device)
+                             const Backend& device, uint64_t max_retained_bytes)
     : device_name_(device.name()),
       host_(MakeRefCounted<ByteBudget>("server", host_bytes)),
       device_(device.is_host()
                   ? host_
                   : MakeRefCounted<ByteBudget>(
-                        absl::StrCat("server, ", device_name_), device_bytes)) {
+                        absl::StrCat("server, ", device_name_), device_bytes)),
+      max_retained_bytes_(max_retained_bytes),
+      retained_on_host_(Unbounded()),
+      retained_on_device_(has_gpu() ? Unbounded() : retained_on_host_) {}
+
+absl::Status ServerBudgets::CheckRetained(const BytesNeeded& more) const {
+  const uint64_t on_host =
+      has_gpu() ? more.host : SumOfBytes(more.host, more.device);
+  RETURN_IF_ERROR(tensorkv::CheckRetained(
+      "server", SumOfBytes(max_retained_bytes_, host_->available_bytes()),
+      retained_on_host_->used_bytes(), on_host));
+  if (!has_gpu()) return absl::OkStatus();
+  return tensorkv::CheckRetained(
+      absl::StrCat("server, ", device_name_), device_->available_bytes(),
+      retained_on_device_->used_bytes(), more.device);
 }
 
 uint64_t ServerBudgets::largest_bytes() const {
@@ -69,8 +103,10 @@ NamespaceMemory::NamespaceMemory(const std::string& subject,
                     absl::StrCat(subject, ", ", server_.device_name()),
                     limit_bytes, server_.device())
               : host_budget_),
-      host_(host_budget_),
-      device_(server_.has_gpu() ? MemoryAccounts(device_budget_) : host_),
+      host_(host_budget_, server_.retained_on_host()),
+      device_(server_.has_gpu()
+                  ? MemoryAccounts(device_budget_, server_.retained_on_device())
+                  : host_),
       metadata_(MakeRefCounted<BudgetAccount>(host_budget_)) {}
 
 absl::Status NamespaceMemory::CheckHeadroom(const BytesNeeded& bytes) const {
@@ -94,6 +130,7 @@ MemoryUse NamespaceMemory::used() const {
   used.values += on_device.values;
   used.state += on_device.state;
   used.contributions += on_device.contributions;
+  used.retained += on_device.retained;
   return used;
 }
 

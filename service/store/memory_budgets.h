@@ -32,16 +32,31 @@ struct DeviceBudget {
 };
 
 // The budgets that bound all namespaces together. Immutable, thread-safe.
+//
+// What snapshots alone need is not in them, so that it takes no headroom of
+// calls. It may take what the budgets leave free and, on the host,
+// `max_retained_bytes` besides.
 class ServerBudgets {
  public:
   // `device_bytes` is the budget of the device, unless that is the host.
   ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
-                const Backend& device);
+                const Backend& device, uint64_t max_retained_bytes = 0);
 
   const RefPtr<ByteBudget>& host() const { return host_; }
   // Returns the budget of the memory that tensors are kept in: the host's,
   // without a GPU.
   const RefPtr<ByteBudget>& device() const { return device_; }
+  // Count what snapshots alone need in each memory. They refuse nothing:
+  // CheckRetained does, which is asked before or after.
+  const RefPtr<ByteBudget>& retained_on_host() const {
+    return retained_on_host_;
+  }
+  const RefPtr<ByteBudget>& retained_on_device() const {
+    return retained_on_device_;
+  }
+  // Checks that snapshots need no more than they may have, with `more` bytes.
+  // Errors: ResourceExhausted.
+  absl::Status CheckRetained(const BytesNeeded& more = {}) const;
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
   // Returns the limit of the host's budget or of the device's, whichever is
@@ -59,18 +74,25 @@ class ServerBudgets {
   const std::string device_name_;
   const RefPtr<ByteBudget> host_;
   const RefPtr<ByteBudget> device_;
+  const uint64_t max_retained_bytes_;
+  const RefPtr<ByteBudget> retained_on_host_;
+  const RefPtr<ByteBudget> retained_on_device_;
 };
 
 // MemoryAccounts count what one namespace uses of one memory.
 struct MemoryAccounts {
-  explicit MemoryAccounts(const RefPtr<ByteBudget>& budget)
+  MemoryAccounts(const RefPtr<ByteBudget>& budget,
+                 const RefPtr<ByteBudget>& of_snapshots)
       : values(MakeRefCounted<BudgetAccount>(budget)),
         state(MakeRefCounted<BudgetAccount>(budget)),
-        contributions(MakeRefCounted<BudgetAccount>(budget)) {}
+        contributions(MakeRefCounted<BudgetAccount>(budget)),
+        retained(MakeRefCounted<BudgetAccount>(of_snapshots)) {}
 
   RefPtr<BudgetAccount> values;
   RefPtr<BudgetAccount> state;
   RefPtr<BudgetAccount> contributions;
+  // What snapshots alone need.
+  RefPtr<BudgetAccount> retained;
 };
 
 // NamespaceMemory counts what a namespace takes of each memory, and bounds it:
@@ -93,6 +115,10 @@ class NamespaceMemory {
 
   // Checks that so many bytes could be reserved now. Errors: ResourceExhausted.
   absl::Status CheckHeadroom(const BytesNeeded& bytes) const;
+  // Does what ServerBudgets::CheckRetained does.
+  absl::Status CheckRetained(const BytesNeeded& more = {}) const {
+    return server_.CheckRetained(more);
+  }
 
   // Changes the limit of each memory, as ByteBudget::SetLimit says.
   void SetLimit(uint64_t bytes);

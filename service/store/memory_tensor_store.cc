@@ -48,7 +48,8 @@ void PassOn(Outcome outcome, ReplyCallback<Reply> done) {
 
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* device, Alarms* alarms)
-    : budgets_(options.budget_bytes, options.device_budget_bytes, *device),
+    : budgets_(options.budget_bytes, options.device_budget_bytes, *device,
+               options.max_retained_bytes),
       environment_{
           .device = device,
           .work_under_way = std::make_shared<WorkUnderWay>(),

@@ -18,6 +18,9 @@ struct MemoryTensorStoreOptions {
   uint64_t budget_bytes = uint64_t{1} << 32;
   // This bounds the device's memory, unless the device is the host.
   uint64_t device_budget_bytes = 0;
+  // How much of the host's memory snapshots that are being taken may need
+  // besides what is free of the budget.
+  uint64_t max_retained_bytes = uint64_t{1} << 28;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);
   // Bounds on the leases of workers.

@@ -11,6 +11,7 @@ void MemoryToProto(const MemoryUse& use, v1::MemoryUse* proto) {
   proto->set_state(use.state);
   proto->set_contributions(use.contributions);
   proto->set_metadata(use.metadata);
+  proto->set_retained(use.retained);
 }
 
 void WaitToProto(const WaitStatus& wait, v1::WaitStatus* proto) {

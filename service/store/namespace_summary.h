@@ -26,6 +26,7 @@ struct MemoryUse {
   uint64_t state = 0;
   uint64_t contributions = 0;
   uint64_t metadata = 0;
+  uint64_t retained = 0;
 };
 
 // How much of a namespace is in a GPU's memory.

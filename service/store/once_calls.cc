@@ -10,7 +10,7 @@ namespace {
 // Returns whether the elements were left where they were received; what was
 // staged is counted already.
 bool IsUncounted(const Tensor& tensor) {
-  return tensor.has_data() && !tensor.buffer()->account();
+  return tensor.has_data() && tensor.buffer()->account() == nullptr;
 }
 
 template <typename Request>

@@ -109,8 +109,8 @@ class SnapshotSink {
   // Begins a namespace, whose keys follow. An error of this or of the next two
   // ends the snapshot.
   virtual absl::Status Begin(NamespaceSnapshot name_space) = 0;
-  // Takes the next key of the namespace; keys come in no order. The namespace's
-  // budget counts its tensors until they go.
+  // Takes the next key of the namespace; keys come in no order. What of its
+  // tensors the namespace has no more is retained until they go.
   virtual absl::Status Add(KeySnapshot key) = 0;
   // Ends the namespace: it has had all its keys.
   virtual absl::Status End() = 0;
@@ -155,8 +155,8 @@ class Snapshots {
   // The namespaces come one after another; where there is no name, one that is
   // deleted before it is due is left out.
   // Errors: NotFound (also if one is deleted before it is due) ·
-  // ResourceExhausted (no memory for a copy on the host) · those of the sink
-  // and of the device.
+  // ResourceExhausted (OVER_BUDGET: more must be kept of keys that change
+  // meanwhile than may be) · those of the sink and of the device.
   virtual absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                                     SnapshotSink& sink) = 0;
 

@@ -51,6 +51,29 @@ TEST_P(ConcurrencyContractTest, ReadersSeeWholeValuesInOrder) {
   });
 }
 
+// Each push has one revision, and makes one version.
+TEST_P(ConcurrencyContractTest, WhatIsDecidedUpToTheToldRevisionIsThere) {
+  constexpr uint64_t kPushers = 3;
+  constexpr uint64_t kPushes = 50;
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.Init("w", Full({4}, 0)));
+  const uint64_t before = store_.Describe()->revision();
+
+  RunConcurrently(kPushers + 1, [&](int thread) {
+    for (uint64_t i = 0; thread > 0 && i < kPushes; ++i) {
+      EXPECT_OK(store_.Push("w", Full({4}, 1)));
+    }
+    uint64_t told = before;
+    while (thread == 0 && told < before + kPushers * kPushes) {
+      const uint64_t revision = store_.Describe()->revision();
+      ASSERT_GE(revision, told);
+      told = revision;
+      ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+      ASSERT_GE(value.version, 1 + told - before);
+    }
+  });
+}
+
 TEST_P(ConcurrencyContractTest, ValuesHeldByReadersStayAsTheyWere) {
   const Shape shape({64, 1024});
   for (const char* rule : {"assign", "accumulate"}) {

@@ -206,6 +206,12 @@ struct WholeCall {
   std::map<uint32_t, Version> versions;
 };
 
+// What a namespace has told last of its changes.
+struct Told {
+  uint64_t revision = 0;
+  uint64_t updates_applied = 0;
+};
+
 struct SavedSpace {
   NamespaceSnapshot name_space;
   std::vector<KeySnapshot> keys;

@@ -363,8 +363,26 @@ void WorldState::CheckBudgets(bool is_empty) {
   for (const auto& server : servers_) CheckBudgets(*server, is_empty);
 }
 
-// Small values take no more than their bytes; each snapshot, or move, keeps
-// those of its moment, and each open round has room for the next.
+// The revision that is told never falls, and where nothing is under way, it is
+// that of the last update. REQUIRES: the scheduler has settled, if there is
+// one.
+void WorldState::CheckRevision(const NamespaceStatus& status) {
+  if (is_cluster()) return;
+  Told& told = told_[status.uid()];
+  const bool has_updated = status.updates_applied() > told.updates_applied;
+  const bool is_quiet = is_stepped() && scheduler_->num_ready() == 0;
+  if (status.revision() < told.revision ||
+      (is_quiet && has_updated && status.revision() == told.revision)) {
+    Find(absl::StrCat("a wrong revision is told: ", status.name(), " had ",
+                      told.revision, " after ", told.updates_applied,
+                      " updates, and has ", status.revision(), " after ",
+                      status.updates_applied()));
+  }
+  told = {status.revision(), status.updates_applied()};
+}
+
+// Small values take no more than their bytes; what moves takes them again, and
+// each open round has room for the next.
 void WorldState::CheckBudgets(Server& server, bool is_empty) {
   for (const SpacePlan& each : plan_.spaces) {
     const absl::StatusOr<DescribeNamespaceReply> reply =
@@ -375,7 +393,8 @@ void WorldState::CheckBudgets(Server& server, bool is_empty) {
     const uint64_t most_rounds =
         kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
     MutexLock lock(&mutex_);
-    const uint64_t num_moments = 2 + num_snapshots_ + num_moving_;
+    CheckRevision(status);
+    const uint64_t num_moments = 2 + num_moving_;
     const uint64_t most =
         is_empty
             ? 0
@@ -398,6 +417,10 @@ void WorldState::CheckBudgets(Server& server, bool is_empty) {
                         " of states, ", memory.contributions(),
                         " of contributions, and ", status.rounds_open(),
                         " rounds are open; expected at most ", most));
+    }
+    if (is_empty && memory.retained() > 0) {
+      Find(absl::StrCat("what snapshots had is not given back: ", each.name,
+                        " has ", memory.retained(), " bytes"));
     }
     if (is_empty && status.calls_waiting() > 0) {
       Find(absl::StrCat(each.name, " has ", status.calls_waiting(),

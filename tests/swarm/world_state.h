@@ -93,6 +93,8 @@ class WorldState {
   void CheckWaits(absl::string_view when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckBudgets(bool is_empty);
   void CheckBudgets(Server& server, bool is_empty);
+  void CheckRevision(const NamespaceStatus& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckListed(const Call& call, const std::array<Known, kNumKeys>& was,
                    const Versions& floors,
                    const google::protobuf::RepeatedPtrField<KeyStatus>& listed,
@@ -179,6 +181,8 @@ class WorldState {
   int num_naming_ ABSL_GUARDED_BY(mutex_) = 0;
   // How often servers have begun or ended to move, restore or learn something.
   uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By uid.
+  std::map<uint64_t, Told> told_ ABSL_GUARDED_BY(mutex_);
   // The last messages of moves, each with its receiver.
   std::vector<std::pair<uint32_t, MoveRequest>> messages_
       ABSL_GUARDED_BY(mutex_);

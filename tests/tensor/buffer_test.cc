@@ -41,7 +41,7 @@ TEST(HostBufferTest, ReleasesToTheAccountThatItWasGivenLast) {
   RefPtr<Buffer> buffer = *HostBuffer::Allocate(100, first);
 
   EXPECT_EQ(buffer->ExchangeAccount(second).get(), first.get());
-  EXPECT_EQ(buffer->account().get(), second.get());
+  EXPECT_EQ(buffer->account(), second.get());
   buffer = nullptr;
 
   EXPECT_EQ(first->released, 0);

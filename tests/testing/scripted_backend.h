@@ -49,6 +49,11 @@ class ScriptedBackend final : public Backend {
     MutexLock lock(&mutex_);
     allocate_hook_ = std::move(hook);
   }
+  // The next copies to the device call `hook` first.
+  void WhenUploading(std::function<void()> hook) {
+    MutexLock lock(&mutex_);
+    upload_hook_ = std::move(hook);
+  }
   // As FailApply, for Allocate.
   void FailAllocate(absl::Status status) {
     MutexLock lock(&mutex_);
@@ -80,6 +85,12 @@ class ScriptedBackend final : public Backend {
     return cpu_.ReserveForUpdates(batch);
   }
   absl::Status Run(Plan plan) override {
+    std::function<void()> hook;
+    if (!plan.uploads.empty()) {
+      MutexLock lock(&mutex_);
+      hook = std::exchange(upload_hook_, nullptr);
+    }
+    if (hook) hook();
     if (!plan.updates.empty()) {
       MutexLock lock(&mutex_);
       ++num_applied_;
@@ -103,6 +114,7 @@ class ScriptedBackend final : public Backend {
   absl::Status apply_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status allocate_status_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> allocate_hook_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> upload_hook_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv::testing

@@ -14,6 +14,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull/pull_call.h"
 #include "service/store/keyspace/push/staged_tensors.h"
+#include "service/store/keyspace/rounds/round_endings.h"
 #include "service/store/keyspace/rules/rule_changes.h"
 #include "service/store/keyspace/snapshots/snapshot_copies.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -196,12 +197,13 @@ class KeyCreation {
   // Says where the keys are from: a call, a snapshot, or, of partitions that
   // the fence keeps calls out of, another server.
   enum class Source { kCall, kSnapshot, kServer };
-  // Made is told of keys as CreateKeys says.
-  using Made = absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)>;
 
+  // `made` is told of keys as CreateKeys says.
   KeyCreation(NamespaceState& state, InitRequest request, Source source,
-              const CallContext& context, Made made)
-      : transaction_(state, std::defer_lock),
+              const CallContext& context, MadeKey made)
+      : transaction_(state, std::defer_lock,
+                     source == Source::kCall ? Transaction::Thread::kCaller
+                                             : Transaction::Thread::kOwn),
         state_(state),
         request_(std::move(request)),
         source_(source),
@@ -241,7 +243,7 @@ class KeyCreation {
   const Source source_;
   const std::vector<size_t> hashes_;
   const CallContext& context_;
-  const Made made_;
+  const MadeKey made_;
   // The key of each entry; what one attempt has made, the next one keeps.
   std::vector<KeyPtr> keys_;
   GoneKeys replaced_;
@@ -405,7 +407,7 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
                     : state_.keys.Find(request_.entries[i].key, hashes_[i]);
     reply.versions.push_back(wanted[i] ? Replace(existing, i)
                                        : existing->version);
-    if (wanted[i]) status.Update(made_(i, *keys_[i]));
+    if (wanted[i]) status.Update(made_(transaction_, i, *keys_[i]));
   }
   for (const InitEntry& entry : request_.entries) {
     Wake(transaction_, entry.key);
@@ -436,13 +438,14 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
   return key->version;
 }
 
-absl::Status NothingMore(size_t, StoredKey&) { return absl::OkStatus(); }
+absl::Status NothingMore(Transaction&, size_t, StoredKey&) {
+  return absl::OkStatus();
+}
 
 }  // namespace
 
-absl::Status CreateKeys(
-    NamespaceState& state, InitRequest request, bool have_arrived,
-    absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made) {
+absl::Status CreateKeys(NamespaceState& state, InitRequest request,
+                        bool have_arrived, MadeKey made) {
   using Source = KeyCreation::Source;
   const CallContext context;
   return KeyCreation(state, std::move(request),

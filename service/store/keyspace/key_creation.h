@@ -19,11 +19,13 @@ class Transaction;
 // `have_arrived` says that they come from elsewhere, of partitions that the
 // fence keeps calls out of: then the fence is not asked. `made` fills in each
 // key as the namespace gets it, before anybody can see it, with the mutex held;
-// `entry` is its position in the request. If `made` fails, the keys are there
+// `entry` is its position in the request. What it has follow from the
+// transaction is done when this returns. If `made` fails, the keys are there
 // all the same. Errors: those of Init · those of `made`.
-absl::Status CreateKeys(
-    NamespaceState& state, InitRequest request, bool have_arrived,
-    absl::FunctionRef<absl::Status(size_t entry, StoredKey& key)> made);
+using MadeKey = absl::FunctionRef<absl::Status(Transaction& transaction,
+                                               size_t entry, StoredKey& key)>;
+absl::Status CreateKeys(NamespaceState& state, InitRequest request,
+                        bool have_arrived, MadeKey made);
 
 // Removes a key and its rounds from the namespace; open snapshots keep what
 // they lack of it. REQUIRES: the mutex is held.

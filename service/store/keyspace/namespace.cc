@@ -33,7 +33,7 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.uid = state.uid;
   status.memory = state.memory.used();
   status.device_memory = state.memory.used_on_device();
-  status.revision = state.revision;
+  status.revision = state.revisions.told();
   status.budget_bytes = state.config.budget_bytes;
   status.num_keys = state.keys.size();
   status.updates_applied = state.counts.updates_applied;

@@ -26,6 +26,7 @@
 #include "service/store/keyspace/moves/moving_keys.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/push/push_mode.h"
+#include "service/store/keyspace/revisions.h"
 #include "service/store/keyspace/rounds/grace_times.h"
 #include "service/store/keyspace/rules/long_lock.h"
 #include "service/store/keyspace/rules/rule_bindings.h"
@@ -191,12 +192,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   absl::Status gone ABSL_GUARDED_BY(mutex);
   // The keys that have open rounds, or rounds that workers must push again.
   absl::flat_hash_set<StoredKey*> keys_with_rounds ABSL_GUARDED_BY(mutex);
-  // The revision that is told: raised once by every transaction that has called
-  // MarkChanged, when its changes are there; kept through deletes of keys.
-  uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
-  // The revision of what was admitted last, or of a snapshot that was opened
-  // since; raised for each.
-  uint64_t last_admitted ABSL_GUARDED_BY(mutex) = 0;
+  // Those of what was admitted, and of snapshots; kept through deletes of keys.
+  Revisions revisions ABSL_GUARDED_BY(mutex);
   // No key that was deleted has had a version above.
   Version version_floor ABSL_GUARDED_BY(mutex) = 0;
   // No update makes a version up to here: the namespace may have had it after

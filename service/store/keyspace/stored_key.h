@@ -63,7 +63,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 //  4. `value` is written only while value_is_changing, which is set only when
 //     no one else holds the buffer; nobody may take the buffer meanwhile.
 //  5. Changes begin in the order of their revisions. Open snapshots that are
-//     older than `revision` have, or will get, what the key was before.
+//     older than `revision` have what the key was before, or will get it by
+//     what they have in its queue.
 class StoredKey final : public RefCounted {
  public:
   static RefPtr<StoredKey> Create(absl::string_view name, DType dtype,
@@ -172,8 +173,7 @@ class StoredKey final : public RefCounted {
 
   RefPtr<Buffer> value;
   Version version = 1;
-  // Since when the key is what it is: the revision of the last change that has
-  // begun.
+  // That of the last change that was admitted, which has begun or waits.
   uint64_t revision = 0;
   // Counts an update from its begin on.
   uint64_t update_count = 0;
@@ -191,14 +191,14 @@ class StoredKey final : public RefCounted {
   uint32_t position_in_call : 26 = 0;
 
   bool is_updating : 1 = false;
-  // The key is_updating for the first of pending(), which is there still.
-  bool is_next_claimed : 1 = false;
   bool value_is_changing : 1 = false;
   // What the key is_updating for is an update.
   bool runs_update : 1 = false;
   // update_count has the update that runs.
   bool counts_running_update : 1 = false;
   bool is_removed : 1 = false;
+  // Snapshots have taken the present value, and may have it still.
+  bool value_is_kept : 1 = false;
 
  private:
   // What most keys lack most of the time.

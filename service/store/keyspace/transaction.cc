@@ -14,12 +14,10 @@ void Transaction::Lock() {
   is_locked_ = true;
 }
 
-// Every change that is marked passes here, with the mutex held. Whoever must
-// see all of them in order, such as a watch or a standby, listens here.
+// Here the told revision may have risen. Whoever must see all effects in their
+// order, such as a watch or a standby, listens here.
 void Transaction::Unlock() {
   if (!is_locked_) return;
-  if (has_changes_) ++state_.revision;
-  has_changes_ = false;
   revision_ = 0;
   state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;
@@ -110,6 +108,6 @@ void Transaction::MakeWork() {
   work_.emplace(WorkOfChange{UpdatePass(&state_.device(), &state_.memory), {}});
 }
 
-uint64_t Transaction::NextRevision() { return ++state_.last_admitted; }
+uint64_t Transaction::NextRevision() { return state_.revisions.Next(); }
 
 }  // namespace tensorkv

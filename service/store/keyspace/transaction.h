@@ -101,14 +101,15 @@ class Transaction {
   NamespaceState& state() const { return state_; }
 
   // Returns the revision of what this admits: all of it has one, above those of
-  // all that was admitted before.
+  // all that was admitted before. Whoever admits an effect that ends later
+  // tells NamespaceState::revisions.
   uint64_t revision() {
     if (revision_ == 0) revision_ = NextRevision();
     return revision_;
   }
-  // Records that keys, values or rules have changed, so that Unlock raises the
-  // number of changes that is told. What has changed stands at once.
-  void MarkChanged() { has_changes_ = true; }
+  // Records that keys, values, rules or the configuration have changed, which
+  // takes effect at once: the revision that is told rises by that.
+  void MarkChanged() { revision(); }
 
   // Has the answer of the call, which is ready, sent after the change.
   void Send(RefPtr<QueuedCall> call) {
@@ -156,7 +157,6 @@ class Transaction {
   NamespaceState& state_;
   const Thread thread_;
   bool is_locked_ = false;
-  bool has_changes_ = false;
   uint64_t revision_ = 0;  // 0 as long as nobody has asked
   std::vector<Dropped> dropped_;
   Effects effects_;

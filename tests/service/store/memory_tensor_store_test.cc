@@ -393,26 +393,6 @@ TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
   EXPECT_EQ(Pull(SyncPull(0))->version, 3u);
 }
 
-TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
-  const auto revision = [&] { return testing::Described(store_).revision(); };
-  const uint64_t before = revision();
-
-  ASSERT_OK(Init("a", 1));
-  ASSERT_OK(Init("b", 1));
-  EXPECT_EQ(revision(), before + 2);
-
-  PushRequest both = PushOf("a", 2);
-  both.entries.push_back(PushOf("b", 3).entries[0]);
-  ASSERT_OK(Push(both));
-  EXPECT_EQ(revision(), before + 3);
-
-  EXPECT_FALSE(Push(PushOf("c", 2)).ok());
-  ASSERT_OK(Pull(PullOf("a")));
-  EXPECT_EQ(revision(), before + 3);
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"a", "b"})));
-  EXPECT_EQ(revision(), before + 4);
-}
-
 TEST_F(MemoryTensorStoreTest, PartialSumThatFailsLosesNothing) {
   CreateSyncNamespace(10);
   for (uint32_t rank = 0; rank < 7; ++rank) {

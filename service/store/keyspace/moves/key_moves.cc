@@ -164,7 +164,7 @@ void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   // Also of keys that come with versions from before their restore.
   state.restored_versions =
       std::max(state.restored_versions, snapshot.restored_versions);
-  state.revision = std::max(state.revision, snapshot.revision);
+  state.revisions.Raise(snapshot.revision);
   const bool has_keys = HasOpenKeys(state);
   // Workers that have come or left since the first keys came here need not have
   // known of this server.
@@ -189,7 +189,7 @@ void Namespace::PassOverVersions() {
       state.restored_versions,
       RestoredFloor(std::max(state.version_floor, state.restored_versions)));
   state.version_floor = std::max(state.version_floor, state.restored_versions);
-  state.revision = std::max(state.revision, RestoredFloor(state.revision));
+  state.revisions.Raise(RestoredFloor(state.revisions.last()));
 }
 
 void Namespace::TakeOver(const NamespaceSnapshot& snapshot, bool had_keys,

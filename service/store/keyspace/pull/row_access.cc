@@ -12,7 +12,7 @@ void RowAccess::Add(RefPtr<const RowIds> ids, Tensor rows) {
   rows_.push_back(std::move(rows));
 }
 
-void RowAccess::Begin(const StoredKey& key) {
+void RowAccess::Begin(StoredKey& key) {
   value_ = {key.dtype(), key.num_elements(), key.value->data()};
   num_rows_ = key.num_rows();
 }

@@ -24,7 +24,7 @@ class RowAccess final : public KeyAccess {
   void Add(RefPtr<const RowIds> ids, Tensor rows);
 
   bool uses_states() const override { return false; }
-  void Begin(const StoredKey& key) override;
+  void Begin(StoredKey& key) override;
   void Run(Backend& device) override;
   uint64_t size_bytes() const override { return 2 * bytes_; }
 

@@ -79,24 +79,16 @@ absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
   return absl::OkStatus();
 }
 
-// Returns whether an open snapshot may take the key's value before a change
-// that begins now.
-bool MayBeKept(const NamespaceState& state, const StoredKey& key) {
-  const OpenSnapshots& snapshots = *state.snapshots;
-  const uint64_t newest = snapshots.newest();
-  return key.revision <= newest &&
-         snapshots.MayLack(key.name(), key.revision, newest + 1);
-}
-
 // Rows are updated in place, unless somebody reads the value. Whether that is
-// so shows now if the update runs now: then open snapshots take the value.
+// so shows now if the update runs now. If it is a snapshot alone that takes the
+// value, the new one is not the push's to pay for.
 bool BringsReservation(const NamespaceState& state, const StoredKey& key,
                        const PushRequest& request, const PushEntry& entry) {
   const PushMode& mode = *state.mode;
   if (!mode.NeedsReservation(key, request)) return false;
   if (!entry.rows) return true;
-  return mode.applies_at_once() && !key.is_updating &&
-         (!key.is_writable() || MayBeKept(state, key));
+  return mode.applies_at_once() && !key.is_updating && !key.is_writable() &&
+         !key.value_is_kept;
 }
 
 absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,

@@ -428,10 +428,8 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
-  const bool may_begin =
-      applies_at_once_ && TryBegin(transaction_, key, transaction_.revision());
+  const bool may_begin = applies_at_once_ && TryBegin(transaction_, key);
   if (!forgets_contributions_) {
-    if (applies_at_once_) KeepBeforeContribution(transaction_, key);
     const PushMode& mode = *state_.mode;
     mode.Record(key, request_,
                 records_.Split(mode.BytesToRecord(key, request_)));
@@ -458,15 +456,20 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
     if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
   updates.End(entries.keys[first].brings_reservation);
+  state_.revisions.Begin(key.revision);
   ++call_->num_pending;
 }
 
 bool PushAdmission::UpdateSimply(const EntriesByKey& entries, uint32_t first) {
   if (is_copied_ || entries.keys[first].next != 0) return false;
-  const bool is_simple = transaction_.work().updates.simple().Add(
-      entries.keys[first].key, call_, request_.entries[first], first);
-  call_->num_pending += is_simple;
-  return is_simple;
+  StoredKey& key = *entries.keys[first].key;
+  if (!transaction_.work().updates.simple().Add(
+          &key, call_, request_.entries[first], first)) {
+    return false;
+  }
+  state_.revisions.Begin(key.revision);
+  ++call_->num_pending;
+  return true;
 }
 
 void PushAdmission::QueueUpdate(const EntriesByKey& entries, uint32_t first) {

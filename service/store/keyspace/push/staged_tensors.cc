@@ -95,7 +95,7 @@ bool CanBecomeValue(const BudgetAccount& account, const Buffer* buffer,
                     uint64_t size_bytes) {
   return size_bytes >= kOwnBufferBytes && buffer != nullptr &&
          buffer->size_bytes() == size_bytes && buffer->IsUnique() &&
-         buffer->account().get() == &account;
+         buffer->account() == &account;
 }
 
 }  // namespace tensorkv

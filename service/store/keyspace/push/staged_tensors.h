@@ -100,7 +100,7 @@ absl::Status AllocateStagedReserved(Reservation reservation,
 
 // Returns whether `account` counts the tensor's memory already.
 inline bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {
-  return tensor.has_data() && tensor.buffer()->account().get() == &account;
+  return tensor.has_data() && tensor.buffer()->account() == &account;
 }
 
 // Returns whether `buffer` can be kept as a key's value of `size_bytes`, and is

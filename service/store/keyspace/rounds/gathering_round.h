@@ -60,10 +60,14 @@ struct RememberedRound {
 };
 
 // Says how far the steps of a key are: the first one that is open or must be
-// pushed again, or UINT64_MAX, and the last one that has closed.
+// pushed again, or UINT64_MAX, the last one that has closed, the last one of
+// which an update was applied, and, in their order, those that have closed and
+// whose updates are yet to be.
 struct RoundSteps {
   Step first_unclosed = UINT64_MAX;
   Step last_closed = 0;
+  Step last_applied = 0;
+  std::vector<Step> unapplied;
 };
 
 // A step whose round has failed, until all who had contributed have contributed

@@ -495,6 +495,7 @@ void Rounds::RecordApplied(Step step, Version version) {
       std::find_if(closed_.begin(), closed_.end(),
                    [step](const Closed& each) { return each.step == step; });
   if (closed == closed_.end()) return;
+  if (!closed->all_skipped) last_applied_ = step;
   do {
     closed->version = version;
   } while (++closed != closed_.end() && closed->all_skipped);
@@ -527,12 +528,18 @@ std::vector<AppliedRound> Rounds::Remembered() const {
 RoundSteps Rounds::Steps() const {
   Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
   if (!repushes_.empty()) first = std::min(first, repushes_.begin()->first);
-  return {first, last_closed_};
+  RoundSteps steps = {first, last_closed_, last_applied_, {}};
+  for (const Closed& each : closed_) {
+    if (each.version == 0 && !each.all_skipped) {
+      steps.unapplied.push_back(each.step);
+    }
+  }
+  return steps;
 }
 
 void Rounds::Restore(std::vector<AppliedRound> rounds) {
   for (AppliedRound& each : rounds) {
-    last_closed_ = each.step;
+    last_closed_ = last_applied_ = each.step;
     closed_.push_back({.step = each.step,
                        .version = each.version,
                        .contributors = std::move(each.contributors)});

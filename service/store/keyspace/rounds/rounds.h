@@ -237,7 +237,7 @@ class Rounds {
 
   const RoundPolicy& policy_;
   Reservation overhead_;
-  Step last_closed_ = 0;
+  Step last_closed_ = 0, last_applied_ = 0;
   OpenRounds open_;
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;

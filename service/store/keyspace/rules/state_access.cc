@@ -66,7 +66,7 @@ absl::StatusOr<KeyState> FindState(const StoredKey& key,
       Reason::kStateNotFound, {{"key", key.name()}, {"state", name}});
 }
 
-void StateAccess::Begin(const StoredKey& key) {
+void StateAccess::Begin(StoredKey& key) {
   for (Entry& entry : entries_) {
     status_ = BeginEntry(key, entry);
     if (!status_.ok()) return;
@@ -99,13 +99,11 @@ absl::Status StateAccess::BeginEntry(const StoredKey& key, Entry& entry) {
   return absl::OkStatus();
 }
 
-void StateAccess::Run(Backend& device) {
-  if (!status_.ok() || copies_.empty()) return;
-  if (writes()) {
-    status_ = device.CopyToDevice(copies_);
-    return;
-  }
-  status_ = device.Run({.downloads = std::move(copies_)});
+void StateAccess::AddCopies(std::vector<MemoryCopy>& uploads,
+                            std::vector<MemoryCopy>& downloads) {
+  if (!status_.ok()) return;
+  std::vector<MemoryCopy>& to = writes() ? uploads : downloads;
+  to.insert(to.end(), copies_.begin(), copies_.end());
 }
 
 void StateAccess::End(StoredKey& key, const absl::Status& status,

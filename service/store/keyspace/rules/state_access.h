@@ -65,10 +65,13 @@ class StateAccess final : public KeyAccess {
     entries_.push_back({std::move(state), std::move(tensor)});
   }
 
+  bool empty() const { return entries_.empty(); }
+
   bool writes() const override { return kind_ == Kind::kWrite; }
   // Finds the states, which may have changed with the rule since.
-  void Begin(const StoredKey& key) override;
-  void Run(Backend& device) override;
+  void Begin(StoredKey& key) override;
+  void AddCopies(std::vector<MemoryCopy>& uploads,
+                 std::vector<MemoryCopy>& downloads) override;
   void End(StoredKey& key, const absl::Status& status,
            const UpdateRule& rule) override;
   uint64_t size_bytes() const override;

@@ -8,6 +8,13 @@
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 
 namespace tensorkv {
+namespace {
+
+// Counts what OpenSnapshots, the key's queue and the allocator add to a key
+// that is kept.
+constexpr uint64_t kFormerOverheadBytes = 128 + sizeof(PendingUpdate);
+
+}  // namespace
 
 absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
                                       DType dtype, const Shape& shape) {
@@ -17,7 +24,7 @@ absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
   return Tensor::Unchecked(dtype, shape, std::move(buffer));
 }
 
-KeptKey::KeptKey(const StoredKey& key)
+KeptKey::KeptKey(const StoredKey& key, const RefPtr<BudgetAccount>& account)
     : step_history_(key.rounds ? key.rounds->step_history()
                                : SnapshotHistory<RoundSteps>()),
       steps_(key.rounds ? key.rounds->Steps() : RoundSteps()) {
@@ -27,6 +34,14 @@ KeptKey::KeptKey(const StoredKey& key)
   }
   // Needed if the key goes before the updates ahead have ended.
   if (key.rounds) snapshot_.rounds = key.rounds->Remembered();
+  overhead_ = *Reservation::Create(account, OverheadBytes());  // never fails
+}
+
+// Whoever contributed to rounds is counted with these.
+uint64_t KeptKey::OverheadBytes() const {
+  return sizeof(KeptKey) + kFormerOverheadBytes + snapshot_.key.size() +
+         snapshot_.contributions.size() * sizeof(ContributionSnapshot) +
+         snapshot_.rounds.size() * sizeof(AppliedRound);
 }
 
 void KeptKey::TakeRule(const StoredKey& key) {
@@ -37,8 +52,9 @@ void KeptKey::TakeRule(const StoredKey& key) {
   snapshot_.total_weight = key.total_weight();
 }
 
-void KeptKey::TakeValue(const StoredKey& key) {
+void KeptKey::TakeValue(StoredKey& key) {
   TakeRule(key);
+  key.value_is_kept = true;
   if (rule_state_) {
     has_states_ = !rule_state_->states_are_new;
     has_master_ = rule_state_->master && !rule_state_->master_is_new;
@@ -55,14 +71,9 @@ void KeptKey::TakeValue(const StoredKey& key) {
 void KeptKey::TakeRounds(const Rounds& rounds) {
   std::vector<AppliedRound>& applied = snapshot_.rounds;
   applied = rounds.Remembered();
-  const auto first = std::find_if(
-      applied.begin(), applied.end(),
-      [](const AppliedRound& round) { return round.version == 0; });
-  first_unapplied_ = rounds.Steps().first_unclosed;
-  if (first != applied.end()) {
-    first_unapplied_ = std::min(first_unapplied_, first->step);
-  }
-  applied.erase(first, applied.end());
+  std::erase_if(applied,
+                [](const AppliedRound& round) { return round.version == 0; });
+  last_applied_ = rounds.Steps().last_applied;
 }
 
 uint64_t KeptKey::bytes_to_copy() const {
@@ -98,7 +109,7 @@ absl::Status KeptKey::AddCopies(const RefPtr<BudgetAccount>& account,
   });
 }
 
-void KeptKey::TakeRemoved(const StoredKey& key) {
+void KeptKey::TakeRemoved(StoredKey& key) {
   TakeValue(key);
   has_states_on_device_ = true;
   ForEachState([this](absl::string_view name, DType dtype, const Shape& shape,
@@ -131,19 +142,26 @@ KeySnapshot KeptKey::At(uint64_t revision) const {
     return round.step > steps.last_closed;
   });
   snapshot.first_unsaved = steps.first_unclosed;
-  // One that had closed has failed, or is to be made again.
-  if (first_unapplied_ <= steps.last_closed) {
-    snapshot.first_unsaved = std::min(snapshot.first_unsaved, first_unapplied_);
+  // Those that had closed and are not in the value have failed since, whether
+  // or not anybody must push them again by now.
+  const auto failed = std::upper_bound(steps.unapplied.begin(),
+                                       steps.unapplied.end(), last_applied_);
+  if (failed != steps.unapplied.end()) {
+    snapshot.first_unsaved = std::min(snapshot.first_unsaved, *failed);
   }
   return snapshot;
 }
 
 // Copies nothing if this alone has the key: then all snapshots that wanted it
 // have ended.
-void KeyCopy::AddDownloads(std::vector<MemoryCopy>& downloads) {
-  if (!kept_->IsUnique()) {
+void KeyCopy::AddCopies(std::vector<MemoryCopy>&,
+                        std::vector<MemoryCopy>& downloads) {
+  if (status_.ok() && !kept_->IsUnique()) {
     const size_t num_downloads = downloads.size();
-    status_ = kept_->AddCopies(account_, downloads);
+    status_ = memory_.CheckRetained({.host = kept_->bytes_to_copy()});
+    if (status_.ok()) {
+      status_ = kept_->AddCopies(memory_.host().retained, downloads);
+    }
     if (!status_.ok()) downloads.resize(num_downloads);
   }
   copied_ = kept_->ReleaseStates();

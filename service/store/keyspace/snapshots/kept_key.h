@@ -21,6 +21,7 @@
 #include "service/store/keyspace/snapshots/snapshot_history.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/updates/key_access.h"
+#include "service/store/memory_budgets.h"
 #include "service/store/snapshot.h"
 
 namespace tensorkv {
@@ -38,18 +39,19 @@ absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
 class KeptKey final : public RefCounted {
  public:
   // Keeps what of the key changes as calls are admitted, as it is now.
-  explicit KeptKey(const StoredKey& key);
+  // `account` counts that, and outlives this.
+  KeptKey(const StoredKey& key, const RefPtr<BudgetAccount>& account);
 
   // Keeps the rule, the states and the count of updates that the key has now,
   // whatever it has later. Does nothing the second time.
   void TakeRule(const StoredKey& key);
   // Keeps the value, and the rule as TakeRule does. REQUIRES: all updates that
   // the snapshots have are in it, and none runs.
-  void TakeValue(const StoredKey& key);
+  void TakeValue(StoredKey& key);
 
   // Keeps the value, and the states by reference too: then it is ready.
   // REQUIRES: nobody writes the states any more, and what TakeValue does.
-  void TakeRemoved(const StoredKey& key);
+  void TakeRemoved(StoredKey& key);
   // Returns whether the states of At are those of the key, on the device.
   bool has_states_on_device() const { return has_states_on_device_; }
 
@@ -79,7 +81,7 @@ class KeptKey final : public RefCounted {
   KeySnapshot At(uint64_t revision) const;
 
  private:
-  // Keeps which rounds are in the value, and the first one that is not.
+  // Keeps which rounds are in the value.
   void TakeRounds(const Rounds& rounds);
   // Calls `visit` with each state that is not new, until that fails.
   using Visit = absl::FunctionRef<absl::Status(absl::string_view name,
@@ -91,10 +93,15 @@ class KeptKey final : public RefCounted {
                        absl::string_view name, DType dtype, const Shape& shape,
                        const Buffer& from, std::vector<MemoryCopy>& copies);
 
+  // Returns how many bytes are kept besides tensors.
+  uint64_t OverheadBytes() const;
+
   const SnapshotHistory<RoundSteps> step_history_;
   const RoundSteps steps_;
   KeySnapshot snapshot_;
-  Step first_unapplied_ = UINT64_MAX;
+  Reservation overhead_;
+  // The last step that is in the value.
+  Step last_applied_ = UINT64_MAX;
   bool has_rule_ = false;
   bool has_states_on_device_ = false;
   SharedRule rule_;
@@ -115,13 +122,14 @@ using KeptKeyPtr = RefPtr<KeptKey>;
 class KeyCopy final : public KeyAccess {
  public:
   KeyCopy(KeptKeyPtr kept, OpenSnapshots* snapshots,
-          const RefPtr<BudgetAccount>* account)
-      : kept_(std::move(kept)), snapshots_(*snapshots), account_(*account) {}
+          const NamespaceMemory* memory)
+      : kept_(std::move(kept)), snapshots_(*snapshots), memory_(*memory) {}
 
   bool uses_states() const override { return false; }
   void BeforeRuleChange(const StoredKey& key) override { kept_->TakeRule(key); }
-  void Begin(const StoredKey& key) override { kept_->TakeValue(key); }
-  void AddDownloads(std::vector<MemoryCopy>& downloads) override;
+  void Begin(StoredKey& key) override { kept_->TakeValue(key); }
+  void AddCopies(std::vector<MemoryCopy>& uploads,
+                 std::vector<MemoryCopy>& downloads) override;
   void End(StoredKey& key, const absl::Status& status,
            const UpdateRule& rule) override;
   uint64_t size_bytes() const override { return 2 * kept_->bytes_to_copy(); }
@@ -130,7 +138,7 @@ class KeyCopy final : public KeyAccess {
   const KeptKeyPtr kept_;
   RefPtr<RuleState> copied_;  // stays until it is, and goes without the mutex
   OpenSnapshots& snapshots_;
-  const RefPtr<BudgetAccount>& account_;
+  const NamespaceMemory& memory_;
 };
 
 }  // namespace tensorkv

@@ -16,7 +16,22 @@ void OpenSnapshots::Open(OpenSnapshot* snapshot, uint64_t revision) {
   snapshot->revision = revision;
   snapshot->next_former = next_former_;
   open_.push_back(snapshot);
-  revisions_ = {open_.front()->revision, revision};
+  SetRevisions();
+}
+
+void OpenSnapshots::SetRevisions() {
+  revisions_ = {};
+  const auto oldest =
+      std::find_if(open_.begin(), open_.end(),
+                   [](const OpenSnapshot* each) { return each->failure.ok(); });
+  if (oldest == open_.end()) return;
+  revisions_ = {(*oldest)->revision, open_.back()->revision};
+}
+
+void OpenSnapshots::FailAll(const absl::Status& status) {
+  if (newest() == 0) return;
+  for (OpenSnapshot* const each : open_) each->failure.Update(status);
+  revisions_ = {};
 }
 
 bool OpenSnapshots::Close(OpenSnapshot* snapshot, size_t max_keys,
@@ -27,10 +42,7 @@ bool OpenSnapshots::Close(OpenSnapshot* snapshot, size_t max_keys,
   }
   if (!HasTakenAll(*snapshot)) return false;
   open_.erase(std::find(FirstFrom(snapshot->revision), open_.cend(), snapshot));
-  revisions_ = {};
-  if (!open_.empty()) {
-    revisions_ = {open_.front()->revision, open_.back()->revision};
-  }
+  SetRevisions();
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "service/store/key_fence.h"
 #include "service/store/keyspace/snapshots/kept_key.h"
@@ -34,7 +35,7 @@ struct OpenSnapshot {
   // Returns whether the snapshot has keys of that name, and has yet to take
   // them.
   bool Lacks(absl::string_view name) const {
-    return !is_walked && name > walked &&
+    return !is_walked && failure.ok() && name > walked &&
            (fence == nullptr || fence->Fences(name_space, name));
   }
 
@@ -47,6 +48,8 @@ struct OpenSnapshot {
   // Keys of the table with names up to here are taken; all, if is_walked.
   std::string walked;
   bool is_walked = false;
+  // Not OK: it lacks nothing, as there is no memory for what it would need.
+  absl::Status failure;
 };
 
 // Guarded by the namespace's mutex.
@@ -73,7 +76,12 @@ class OpenSnapshots {
   bool Close(OpenSnapshot* snapshot, size_t max_keys,
              std::vector<KeptKeyPtr>& dropped);
 
-  // Returns the revisions of the oldest and newest open snapshot.
+  // Has all open snapshots fail with `status`: nothing more is kept for them.
+  // Their readers let go of the rest.
+  void FailAll(const absl::Status& status);
+
+  // Returns the revisions of the oldest and newest open snapshot that has not
+  // failed.
   const SnapshotRevisions& revisions() const { return revisions_; }
   uint64_t newest() const { return revisions_.newest; }
 
@@ -111,6 +119,10 @@ class OpenSnapshots {
   // Has the snapshot look at the next former key; returns it if it is one of
   // the snapshot's, null otherwise.
   KeptKeyPtr TakeNext(OpenSnapshot& snapshot);
+
+  // Sets revisions_ after a change of open_. All that have failed are older
+  // than those that have not.
+  void SetRevisions();
 
   Opened open_;
   SnapshotRevisions revisions_;

@@ -34,7 +34,7 @@ inline void RestoreCounts(const NamespaceSnapshot& snapshot,
   state.restored_versions =
       std::max(state.restored_versions, RestoredFloor(snapshot.max_version));
   state.version_floor = std::max(state.version_floor, state.restored_versions);
-  state.revision = std::max(state.revision, RestoredFloor(snapshot.revision));
+  state.revisions.Raise(RestoredFloor(snapshot.revision));
 }
 
 }  // namespace tensorkv

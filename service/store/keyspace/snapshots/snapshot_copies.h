@@ -4,7 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_SNAPSHOT_COPIES_H_
 
 #include <cstdint>
-#include <optional>
+#include <utility>
 
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/kept_key.h"
@@ -14,48 +14,45 @@
 
 namespace tensorkv {
 
-// All of this is called with the namespace's mutex held.
+// All of this is called with the namespace's mutex held, and takes a time that
+// depends neither on how many snapshots are open nor on what waits for the key,
+// but for a change of its rule. No change fails, or waits for memory, for a
+// snapshot's sake: what snapshots alone need is counted as retained, and if
+// that is too much, they fail.
 
-// Has the change with that revision begin on the key. What the key has been is
-// kept before if an open snapshot lacks it: its value by reference, so that the
-// change does not write it. Where states must be copied, the change does not
-// begin: the copy is returned, which is to run now, and then the change may.
-// REQUIRES: nothing runs on the key, and `revision` is above its own.
-std::optional<PendingUpdate> KeepBefore(NamespaceState& state, StoredKey& key,
-                                        uint64_t revision);
+// Keeps what the key is until the change that the transaction admits, for the
+// open snapshots from `since` on that lack it: its value by reference, so that
+// the change does not write it. Where something runs on the key, or its states
+// must be copied, that is an access in its queue, or one that runs now.
+void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since);
 
-// Returns whether the change that the transaction makes may begin on the key
-// now. If not, something runs on the key, be it a copy that this has begun.
-// While no snapshot is open that the key is older than, it is one comparison.
-inline bool TryBegin(Transaction& transaction, StoredKey& key,
-                     uint64_t revision) {
-  if (key.is_updating) return false;
-  NamespaceState& state = transaction.state();
-  if (key.revision > state.snapshots->newest()) {
-    key.revision = revision;
-    return true;
+// Admits a change of the key. Returns whether it may begin now; else it is to
+// wait in the key's queue, behind all that is there. While no snapshot is open
+// that the key is older than, it is one comparison.
+inline bool TryBegin(Transaction& transaction, StoredKey& key) {
+  const uint64_t since = std::exchange(key.revision, transaction.revision());
+  if (since <= transaction.state().snapshots->newest()) {
+    KeepBefore(transaction, key, since);
   }
-  std::optional<PendingUpdate> copy = KeepBefore(state, key, revision);
-  if (copy) transaction.work().updates.Add(&key, *std::move(copy));
-  return !copy;
+  return !key.is_updating;
 }
 
-// Keeps what open snapshots lack of the key, before the transaction changes
-// what it remembers of contributions, though its update may have to wait in the
-// key's queue. REQUIRES: TryBegin was called.
-void KeepBeforeContribution(Transaction& transaction, StoredKey& key);
-
-// Keep what open snapshots lack of the key, of now and of after each update
-// ahead, as it is about to leave its table, or to get another rule or other
-// states. These changes do not wait in its queue; copies there keep the rule
-// and the states of before. Of a key that leaves without updates ahead, the
-// states themselves are kept.
+// Keep what open snapshots lack of the key as it is about to leave its table,
+// or to get another rule or other states. These changes do not wait in its
+// queue: copies there keep the rule and the states of before. Of a key that
+// leaves without updates ahead, the states themselves are kept.
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key);
 void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key);
 
-// Takes the key for one open snapshot, after the updates ahead that the
-// snapshot has. Returns null if the snapshot has no such key, or has it from
-// OpenSnapshots.
+// Counts as retained what snapshots alone have of the key, now that `former`
+// has been its value until its last update. `former` is null if the value is
+// the same; that of a key that was removed, and for which nothing waits, goes
+// too. REQUIRES: value_is_kept.
+void RetainFormer(NamespaceState& state, StoredKey& key, Buffer* former);
+
+// Takes the key for one open snapshot, after the updates ahead, all of which
+// the snapshot has. Returns null if the snapshot has no such key, or has it
+// from OpenSnapshots.
 KeptKeyPtr TakeForSnapshot(Transaction& transaction, StoredKey& key,
                            const OpenSnapshot& snapshot);
 

@@ -16,6 +16,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/push/staged_tensors.h"
 #include "service/store/keyspace/rules/rule_changes.h"
+#include "service/store/keyspace/rules/state_access.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/snapshots/restored_counts.h"
 #include "service/store/keyspace/snapshots/saved_clients.h"
@@ -29,8 +30,9 @@ namespace {
 
 // Bounds how many keys one locking of the mutex takes: about 50 us.
 constexpr size_t kKeysPerSnapshotLock = 256;
-// Bounds the bytes of states of these keys that are copied at once, for all of
-// which the keys' updates wait.
+// Bounds the bytes of these keys: their states are copied at once, for all of
+// which the keys' updates wait, and their values may change while they are in
+// the reader's hands.
 constexpr uint64_t kBytesPerSnapshotLock = 16 << 20;
 // Bounds the keys of one locking of a restore, which mostly has the namespace
 // to itself.
@@ -80,7 +82,7 @@ class SnapshotRun {
     ASSIGN_OR_RETURN(NamespaceSnapshot begun, Begin());
     RETURN_IF_ERROR(sink_.Begin(std::move(begun)));
     while (!snapshot_.is_walked) {
-      Walk();
+      RETURN_IF_ERROR(Walk());
       RETURN_IF_ERROR(HandOver());
     }
     while (AwaitKeys()) RETURN_IF_ERROR(HandOver());
@@ -91,8 +93,8 @@ class SnapshotRun {
   // Begins the snapshot. Errors: Unavailable, if rules change as keys move.
   absl::StatusOr<NamespaceSnapshot> Begin();
   // Takes the next keys: those that have changed, and then, if there are no
-  // more of these, some of the table.
-  void Walk();
+  // more of these, some of the table. Errors: ResourceExhausted.
+  absl::Status Walk();
   void WalkTable(Transaction& transaction, std::vector<KeptKeyPtr>& taken);
   // Closes the snapshot, or does a part of that. REQUIRES: the mutex is held.
   void Close(std::vector<KeptKeyPtr>& dropped) {
@@ -111,10 +113,9 @@ class SnapshotRun {
   void FindReady();
   // Passes the keys that are ready to the sink, and lets them go.
   absl::Status HandOver();
-  // Bring tensors that the device has to the host, where `account` counts them.
+  // Bring tensors that the device has to the host, where they are retained.
   absl::Status BringToHost(KeySnapshot& key, bool has_states_on_device) const;
-  absl::Status BringToHost(const RefPtr<BudgetAccount>& account,
-                           Tensor& tensor) const;
+  absl::Status BringToHost(Tensor& tensor) const;
   // Blocks until some of the keys that wait are ready; returns false if none
   // waits.
   bool AwaitKeys();
@@ -158,18 +159,18 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
     if (stage_ == Stage::kLast) {
-      state_.snapshots->Open(&snapshot_, ++state_.last_admitted);
+      state_.snapshots->Open(&snapshot_, state_.revisions.Next());
       is_open_ = true;
     } else {
       snapshot_.revision = UINT64_MAX;  // each key is taken as it is then
     }
+    snapshot.revision = state_.revisions.last();
     if (!is_of_all) {
       RETURN_IF_ERROR(
-          moving_->BeginStage(stage_, state_.last_admitted, bound, snapshot));
+          moving_->BeginStage(stage_, snapshot.revision, bound, snapshot));
     }
     snapshot.config = state_.config;
     snapshot.former_quorums = state_.mode->former_quorums();
-    snapshot.revision = state_.revision;
     snapshot.max_version =
         std::max(state_.version_floor, state_.restored_versions);
     snapshot.restored_versions = state_.restored_versions;
@@ -192,12 +193,19 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
 // A key that changes before its turn in the table is among those that have
 // changed from then on, so these come first. Once all are taken, no change
 // needs to know of the snapshot: what waits in the queues of keys stays there.
-void SnapshotRun::Walk() {
+absl::Status SnapshotRun::Walk() {
   std::vector<KeptKeyPtr> taken;
   std::vector<KeptKeyPtr> dropped;  // they go without the mutex
   Transaction transaction(state_, Transaction::Thread::kOwn);
   {
     const Pause pause(state_, sink_);
+    // Others may have taken since what was free of the budget.
+    const absl::Status status = state_.memory.CheckRetained();
+    if (!status.ok()) {
+      state_.snapshots->FailAll(status);
+      return status;
+    }
+    RETURN_IF_ERROR(snapshot_.failure);
     if (!is_open_ || state_.snapshots->Take(snapshot_, kKeysPerSnapshotLock,
                                             taken, dropped)) {
       WalkTable(transaction, taken);
@@ -206,6 +214,7 @@ void SnapshotRun::Walk() {
     for (KeptKeyPtr& key : taken) AddTaken(std::move(key));
   }
   transaction.Unlock();
+  return absl::OkStatus();
 }
 
 void SnapshotRun::WalkTable(Transaction& transaction,
@@ -220,7 +229,7 @@ void SnapshotRun::WalkTable(Transaction& transaction,
     if (moving_ != nullptr && !moving_->HasChanged(key)) continue;
     KeptKeyPtr kept = TakeForSnapshot(transaction, key, snapshot_);
     if (!kept) continue;
-    bytes += kept->bytes_to_copy();
+    bytes += kept->bytes_to_copy() + key.value_bytes();
     taken.push_back(std::move(kept));
   }
   if (num_walked > 0)
@@ -272,19 +281,20 @@ bool SnapshotRun::AwaitKeys() {
 absl::Status SnapshotRun::BringToHost(KeySnapshot& key,
                                       bool has_states_on_device) const {
   if (!state_.tensor_placement->copies()) return absl::OkStatus();
-  const MemoryAccounts& memory = state_.memory.host();
-  RETURN_IF_ERROR(BringToHost(memory.values, key.value));
+  RETURN_IF_ERROR(BringToHost(key.value));
   if (!has_states_on_device) return absl::OkStatus();
   for (StateSnapshot& state : key.states) {
-    RETURN_IF_ERROR(BringToHost(memory.state, state.tensor));
+    RETURN_IF_ERROR(BringToHost(state.tensor));
   }
   return absl::OkStatus();
 }
 
-absl::Status SnapshotRun::BringToHost(const RefPtr<BudgetAccount>& account,
-                                      Tensor& tensor) const {
+absl::Status SnapshotRun::BringToHost(Tensor& tensor) const {
+  RETURN_IF_ERROR(state_.memory.CheckRetained(
+      {.host = static_cast<uint64_t>(tensor.size_bytes())}));
   ASSIGN_OR_RETURN(Tensor on_host,
-                   AllocateOnHost(account, tensor.dtype(), tensor.shape()));
+                   AllocateOnHost(state_.memory.host().retained, tensor.dtype(),
+                                  tensor.shape()));
   RETURN_IF_ERROR(state_.device().Run(
       {.downloads = {{tensor.data(), on_host.mutable_data(),
                       static_cast<size_t>(tensor.size_bytes())}}}));
@@ -332,107 +342,79 @@ void UncountOthers(const RefPtr<BudgetAccount>& account,
 }
 
 // Gives a state of a key what was saved of it: the memory itself, if both are
-// on the host and it can be kept.
-void RestoreState(Tensor& saved, bool is_on_host, RefPtr<Buffer>& state,
-                  std::vector<MemoryCopy>& copies) {
+// on the host and it can be kept; else `access` is to copy it.
+void RestoreState(absl::string_view name, Tensor& saved, bool is_on_host,
+                  RefPtr<Buffer>& state, StateAccess& access) {
   if (is_on_host && state->IsUnique() && CanGiveBuffer(saved)) {
     RefPtr<Buffer> buffer = saved.TakeBuffer();
     (void)buffer->ExchangeAccount(state->ExchangeAccount(nullptr));
     state = std::move(buffer);
     return;
   }
-  copies.push_back({saved.data(), state->mutable_data(),
-                    static_cast<size_t>(saved.size_bytes())});
+  access.Add(std::string(name), std::move(saved));
 }
 
-Tensor* FindState(KeySnapshot& snapshot, absl::string_view name,
-                  const Buffer& like) {
+Tensor* FindState(KeySnapshot& snapshot, absl::string_view name, DType dtype,
+                  const Shape& shape) {
   for (StateSnapshot& state : snapshot.states) {
-    if (state.name == name &&
-        static_cast<uint64_t>(state.tensor.size_bytes()) == like.size_bytes()) {
+    if (state.name == name && state.tensor.dtype() == dtype &&
+        state.tensor.shape() == shape) {
       return &state.tensor;
     }
   }
   return nullptr;
 }
 
-// Gives the key the states that were saved, or adds their copies. They stay new
-// if the key has another rule by now.
-void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
-                   std::vector<MemoryCopy>& copies) {
-  if (key.rule_state == nullptr) return;
+// Returns the access that copies to the key, which is new, the states that were
+// saved; it is empty if all are there at once. They stay new if the key has
+// another rule by now.
+RefPtr<StateAccess> RestoreStates(KeySnapshot& snapshot, bool is_on_host,
+                                  StoredKey& key) {
+  auto access = MakeRefCounted<StateAccess>(StateAccess::Kind::kWrite);
+  if (key.rule_state == nullptr) return access;
   RuleState& state = *key.rule_state;
   state.total_weight = snapshot.total_weight;
+  const absl::Span<const StateSpec> specs = key.rule->states();
   std::vector<Tensor*> saved;
-  for (size_t i = 0; i < state.states.size(); ++i) {
-    saved.push_back(
-        FindState(snapshot, key.rule->states()[i].name, *state.states[i]));
+  for (const StateSpec& spec : specs) {
+    saved.push_back(FindState(snapshot, spec.name,
+                              StateSpec::DTypeFor(key.dtype()),
+                              spec.ShapeFor(key.shape())));
   }
   if (!saved.empty() && std::count(saved.begin(), saved.end(), nullptr) == 0) {
     for (size_t i = 0; i < saved.size(); ++i) {
-      RestoreState(*saved[i], is_on_host, state.states[i], copies);
+      RestoreState(specs[i].name, *saved[i], is_on_host, state.states[i],
+                   *access);
     }
     state.states_are_new = false;
   }
-  if (!state.master) return;
-  Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
-  if (master == nullptr) return;
-  RestoreState(*master, is_on_host, state.master, copies);
+  if (!state.master) return access;
+  Tensor* const master =
+      FindState(snapshot, kSavedMaster, DType::kF32, key.shape());
+  if (master == nullptr) return access;
+  RestoreState(kMasterState, *master, is_on_host, state.master, *access);
   state.master_is_new = false;
+  return access;
 }
 
-// Copies what was saved of states to keys that are there already. Until then
-// updates and checkpoints wait for these keys, and what takes the place of a
-// state does not take its memory away. Used by one thread.
-class StatesToRestore {
- public:
-  explicit StatesToRestore(NamespaceState& state) : state_(state) {}
-  ~StatesToRestore() {
-    std::vector<KeyPtr> more;
-    {
-      Transaction transaction(state_);
-      for (const Updating& each : updating_)
-        EndUpdating(transaction, each.key, more);
-      transaction.Unlock();
-    }
-    UpdateRunner(state_).RunNext(std::move(more));
-  }
-  StatesToRestore(const StatesToRestore&) = delete;
-  StatesToRestore& operator=(const StatesToRestore&) = delete;
-
-  // Adds the states of a key, which is new, as `saved` has them, which stays
-  // until they are copied. REQUIRES: the mutex is held.
-  void Add(KeySnapshot& saved, StoredKey& key) {
-    const size_t num_copies = copies_.size();
-    RestoreStates(saved, !state_.tensor_placement->copies(), key, copies_);
-    if (copies_.size() == num_copies) return;
-    key.is_updating = true;
-    updating_.push_back({KeyPtr(&key), key.rule_state});
-  }
-
-  absl::Status Copy() {
-    return copies_.empty() ? absl::OkStatus()
-                           : state_.device().CopyToDevice(copies_);
-  }
-
- private:
-  struct Updating {
-    KeyPtr key;
-    RefPtr<RuleState> state;
-  };
-
-  NamespaceState& state_;
-  std::vector<MemoryCopy> copies_;
-  std::vector<Updating> updating_;
-};
-
-// Gives the key, which is new, all that was saved of it but for its value.
-// REQUIRES: the mutex is held.
-absl::Status RestoreKey(const NamespaceState& state, KeySnapshot& snapshot,
-                        StoredKey& key, StatesToRestore& states) {
+// Gives the key, which is new, all that was saved of it but for its value. What
+// must be copied is, before its first update, by an access of `call`. REQUIRES:
+// the mutex is held.
+absl::Status RestoreKey(Transaction& transaction,
+                        const RefPtr<QueuedCall>& call, KeySnapshot& snapshot,
+                        StoredKey& key) {
+  const NamespaceState& state = transaction.state();
   key.version = snapshot.version;
   key.update_count = snapshot.update_count;
-  states.Add(snapshot, key);
+  RefPtr<StateAccess> access =
+      RestoreStates(snapshot, !state.tensor_placement->copies(), key);
+  if (!access->empty()) {
+    PendingUpdate update;
+    update.access = std::move(access);
+    update.call = call;
+    ++call->num_pending;
+    Enqueue(transaction, key, std::move(update));
+  }
   return state.mode->Restore(snapshot, state.memory.metadata(), key);
 }
 
@@ -538,11 +520,13 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
   if (!state.tensor_placement->copies()) {
     UncountOthers(state.memory.host().contributions, all);
   }
-  StatesToRestore states(state);
   Step first_unsaved = UINT64_MAX;
+  // Of the copies of states.
+  absl::Status copied;
+  const auto call = MakeRefCounted<QueuedCall>();
   const size_t most =
       std::min<size_t>(state.environment.max_entries, kKeysPerRestoreBatch);
-  for (size_t i = 0; i < all.size(); i += most) {
+  for (size_t i = 0; i < all.size() && copied.ok(); i += most) {
     const absl::Span<KeySnapshot> batch = all.subspan(i, most);
     InitRequest request;
     request.entries.reserve(batch.size());
@@ -550,8 +534,12 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
       request.entries.push_back({key.key, std::move(key.value)});
       first_unsaved = std::min(first_unsaved, key.first_unsaved);
     }
-    const auto restore = [&](size_t entry, StoredKey& key) {
-      return RestoreKey(state, batch[entry], key, states);
+    call->done = [&copied](absl::StatusOr<PushReply> reply) {
+      copied = reply.status();
+    };
+    const auto restore = [&](Transaction& transaction, size_t entry,
+                             StoredKey& key) {
+      return RestoreKey(transaction, call, batch[entry], key);
     };
     RETURN_IF_ERROR(
         CreateKeys(state, std::move(request), have_arrived, restore));
@@ -560,7 +548,7 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
     MutexLock lock(&state.mutex);
     state.workers->RepeatFrom(first_unsaved);
   }
-  return states.Copy();
+  return copied;
 }
 
 }  // namespace tensorkv

@@ -30,19 +30,21 @@ class KeyAccess : public RefCounted {
   // states.
   virtual void BeforeRuleChange(const StoredKey& key) {}
 
-  // Begin finds what Run copies; End writes what is kept in the key itself.
-  // `status` says what became of it, `rule` the one that the key had at
+  // Begin finds what is to be copied; End writes what is kept in the key
+  // itself. `status` says what became of it, `rule` the one that the key had at
   // Begin. Both are called with the namespace's mutex held, the others without.
-  // REQUIRES for Run: the key's states are filled, if the access uses them.
-  virtual void Begin(const StoredKey& key) = 0;
-  // Adds copies to host memory, which are made together with those of others,
-  // before Run. Only accesses that add some fail with them.
-  virtual void AddDownloads(std::vector<MemoryCopy>& downloads) {}
+  // REQUIRES for AddCopies and Run: the key's states are filled, if the access
+  // uses them.
+  virtual void Begin(StoredKey& key) = 0;
+  // Adds copies from and to host memory, which are made together with those of
+  // others, before Run. Only accesses that add some fail with them.
+  virtual void AddCopies(std::vector<MemoryCopy>& uploads,
+                         std::vector<MemoryCopy>& downloads) {}
   virtual void Run(Backend& device) {}
   virtual void End(StoredKey& key, const absl::Status& status,
                    const UpdateRule& rule) {}
 
-  // Returns the first error of Begin, AddDownloads or Run.
+  // Returns the first error of Begin, AddCopies or Run.
   const absl::Status& status() const { return status_; }
   // Keeps `status` if it is the first error.
   void Fail(const absl::Status& status) { status_.Update(status); }

@@ -48,8 +48,7 @@ struct PendingUpdate {
   // Sync: the round that closed; 0 in the other modes.
   Step round = 0;
 
-  // Was given when the change was admitted; that of what a copy for snapshots
-  // is made before. 0 for other accesses that write nothing.
+  // Was given when the change was admitted; 0 for accesses that write nothing.
   uint64_t revision = 0;
 
   // Not null: no update, and no slots. Its call waits for the access's end; a

@@ -52,7 +52,10 @@ bool SimpleUpdates::Add(StoredKey* key, const RefPtr<QueuedCall>& call,
                         const PushEntry& entry, uint32_t result) {
   if (asked_.rule != key->rule.get()) asked_ = AskedRule(*key->rule);
   if (!IsSimple(*key, entry)) return false;
-  if (!call_) call_ = call;
+  if (!call_) {
+    call_ = call;
+    revision_ = key->revision;
+  }
   if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
   const Tensor& tensor = entry.tensor;
   if (buffers_.empty() || buffers_.back() != tensor.buffer()) {

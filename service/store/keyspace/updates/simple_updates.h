@@ -39,7 +39,8 @@ class SimpleUpdates {
   // Adds the update by the only entry that a call has for `key`, if it is of
   // this kind; false, and nothing has happened, if not. It makes result number
   // `result` of `call`. The key then is_updating. REQUIRES: the entry fits the
-  // key; no update of the key runs; the call is that of the others.
+  // key, which has the call's revision; no update of the key runs; the call is
+  // that of the others.
   bool Add(StoredKey* key, const RefPtr<QueuedCall>& call,
            const PushEntry& entry, uint32_t result);
 
@@ -64,6 +65,8 @@ class SimpleUpdates {
   // Returns how many of them, the first ones, have ended well.
   size_t num_run() const { return num_run_; }
   const RefPtr<QueuedCall>& call() const { return call_; }
+  // Returns the revision of the call.
+  uint64_t revision() const { return revision_; }
   // Returns what UpdatePass::work_bytes returns, of these.
   uint64_t work_bytes() const { return work_bytes_; }
   // Allocates memory for so many updates.
@@ -87,6 +90,7 @@ class SimpleUpdates {
 
   std::vector<Update> updates_;
   RefPtr<QueuedCall> call_;
+  uint64_t revision_ = 0;
   // Keep what the updates point to, without repetition in a row.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<Buffer>> buffers_;

@@ -50,14 +50,12 @@ void UpdatePass::Reserve(size_t num_updates) {
   results_.reserve(num_updates);
 }
 
-void UpdatePass::AddPending(StoredKey* key) {
-  key->is_next_claimed = false;
-  Add(key, key->TakePending());
-}
+void UpdatePass::AddPending(StoredKey* key) { Add(key, key->TakePending()); }
 
 void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Begin(key, update.call);
   Item& item = items_.back();
+  item.revision = update.revision;
   item.round = update.round;
   item.num_averaged = update.num_averaged;
   const bool has_reservation = update.value_reservation.bytes() > 0;
@@ -73,9 +71,10 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
 void UpdatePass::ReserveForCopy(Item& item) {
   const RefPtr<Buffer>& value = item.key->value;
   if (value->size_bytes() == 0) return;  // it may have no account
+  item.is_retained = item.key->value_is_kept;
+  if (item.is_retained) return;
   absl::StatusOr<Reservation> value_reservation = Reservation::Create(
-      RefPtr<BudgetAccount>(
-          static_cast<BudgetAccount*>(value->account().get())),
+      RefPtr<BudgetAccount>(static_cast<BudgetAccount*>(value->account())),
       value->size_bytes());
   if (value_reservation.ok())
     return value_reservation_.Merge(*std::move(value_reservation));
@@ -100,6 +99,7 @@ void UpdatePass::Begin(StoredKey* key, const RefPtr<QueuedCall>& call) {
   item.key = RefPtr<StoredKey>(key);
   item.rule = key->rule.get();
   item.call = call.get();
+  item.revision = key->revision;
   item.multipliers = key->multipliers;
   item.first_slot = static_cast<uint32_t>(slots_.size());
   item.first_result = static_cast<uint32_t>(results_.size());
@@ -323,10 +323,15 @@ absl::Status UpdatePass::AllocateTargets() {
       Adopt(item);
       continue;
     }
+    const uint64_t bytes = item.stored.size_bytes();
+    if (item.is_retained) {
+      ASSIGN_OR_RETURN(item.target, AllocateCounted(memory_.device().retained,
+                                                    bytes, device_));
+      continue;
+    }
     ASSIGN_OR_RETURN(
         item.target,
-        AllocateReserved(value_reservation_.Split(item.stored.size_bytes()),
-                         device_));
+        AllocateReserved(value_reservation_.Split(bytes), device_));
   }
   return absl::OkStatus();
 }
@@ -405,24 +410,26 @@ absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
 }
 
 void UpdatePass::RunAccesses() {
-  Download();
+  RunCopies();
   for (const Item& item : items_) {
     if (IsIndependent(item)) item.access->Run(device_);
   }
 }
 
-void UpdatePass::Download() {
-  std::vector<MemoryCopy> downloads;
-  std::vector<KeyAccess*> downloading;
+void UpdatePass::RunCopies() {
+  Plan plan;
+  std::vector<KeyAccess*> copying;
   for (const Item& item : items_) {
     if (!IsIndependent(item)) continue;
-    const size_t num_before = downloads.size();
-    item.access->AddDownloads(downloads);
-    if (downloads.size() > num_before) downloading.push_back(item.access.get());
+    const size_t num_before = plan.uploads.size() + plan.downloads.size();
+    item.access->AddCopies(plan.uploads, plan.downloads);
+    if (plan.uploads.size() + plan.downloads.size() > num_before) {
+      copying.push_back(item.access.get());
+    }
   }
-  if (downloads.empty()) return;
-  const absl::Status status = device_.Run({.downloads = std::move(downloads)});
-  for (KeyAccess* const access : downloading) access->Fail(status);
+  if (copying.empty()) return;
+  const absl::Status status = device_.Run(std::move(plan));
+  for (KeyAccess* const access : copying) access->Fail(status);
 }
 
 void UpdatePass::MakeBatch() {

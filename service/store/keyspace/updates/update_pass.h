@@ -42,6 +42,7 @@ class UpdatePass {
     RefPtr<KeyAccess> access;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
+    uint64_t revision = 0;  // as PendingUpdate::revision
     Step round = 0;
     // Its places in the pass's arrays.
     uint32_t first_slot = 0;
@@ -56,6 +57,8 @@ class UpdatePass {
     // has allocated or adopted it. After Complete, the old value.
     RefPtr<Buffer> target;
     bool is_in_place = false;
+    // True if the target is counted as retained, as snapshots have the value.
+    bool is_retained = false;
     // True if the only slot's buffer becomes the value as it is.
     bool adopts = false;
     // True if some of the slots bring rows.
@@ -188,8 +191,8 @@ class UpdatePass {
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch();
   void RunAccesses();
-  // Makes the downloads of all accesses that run as one; they fail together.
-  void Download();
+  // Makes the copies of all accesses that run as one; they fail together.
+  void RunCopies();
   // Returns the update as backends take it, but for slots and states.
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {

@@ -64,26 +64,19 @@ struct RunningPass : Unfinished {
   std::unique_ptr<UpdatePass> pass;
 };
 
-// Has the first of the key's queue begin, unless a copy for snapshots must run
-// before it, which is returned.
-std::optional<PendingUpdate> CopyBeforeNext(NamespaceState& state,
-                                            StoredKey& key) {
-  const PendingUpdate& next = key.pending().front();
-  if (next.revision <= key.revision) return std::nullopt;
-  if (!next.is_copy()) {
-    std::optional<PendingUpdate> copy = KeepBefore(state, key, next.revision);
-    if (copy) key.is_next_claimed = false;
-    return copy;
+// Fails the copies that wait for the key, which would have a round that is not
+// in the value.
+void FailCopies(StoredKey& key, const absl::Status& status) {
+  if (!key.has_pending()) return;
+  for (const PendingUpdate& each : key.pending()) {
+    if (each.is_copy()) each.access->Fail(status);
   }
-  key.revision = next.revision;
-  return std::nullopt;
 }
 
 // Adds the key to `keys` if its next update can run.
 void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
   if (key.is_updating || !key.has_pending()) return;
   key.is_updating = true;
-  key.is_next_claimed = true;
   keys.emplace_back(&key);
 }
 
@@ -99,24 +92,14 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   }
   bool may_begin = !key.is_updating;
   if (!update.access || update.access->writes()) {
-    update.revision = transaction.revision();
-    may_begin = TryBegin(transaction, key, update.revision);
+    may_begin = TryBegin(transaction, key);
+    update.revision = key.revision;
+    transaction.state().revisions.Begin(update.revision);
   }
   if (may_begin) {
     return transaction.work().updates.Add(&key, std::move(update));
   }
   key.pending().push_back(std::move(update));
-}
-
-void EndUpdating(Transaction& transaction, const KeyPtr& key,
-                 std::vector<KeyPtr>& keys) {
-  key->is_updating = false;
-  transaction.state().keys.RecordEndedUpdate();
-  if (key->rounds) {
-    key->rounds->RecordSkipped(key->version);
-    Wake(transaction, key->name());
-  }
-  AddIfPending(*key, keys);
 }
 
 void UpdateRunner::Run(WorkOfChange work) {
@@ -213,13 +196,7 @@ void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
   updates.Reserve(keys.size());
   {
     MutexLock lock(&state_.mutex);
-    for (const KeyPtr& key : keys) {
-      if (auto copy = CopyBeforeNext(state_, *key)) {
-        updates.Add(key.get(), *std::move(copy));
-      } else {
-        updates.AddPending(key.get());
-      }
-    }
+    for (const KeyPtr& key : keys) updates.AddPending(key.get());
   }
   RunPass(std::move(updates));
 }
@@ -270,15 +247,20 @@ void UpdateRunner::EndSimple(Transaction& transaction,
     call.status = updates.status();
   }
   EndIfComplete(transaction, call);
-  if (updates.num_run() > 0) transaction.MarkChanged();
+  state.revisions.End(updates.revision(), updates.updates().size());
 }
 
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
                              const UpdatePass::Item& item) {
   const absl::Status& status = pass.StatusOf(item);
   if (status.ok() && !item.access) ++transaction.state().counts.updates_applied;
-  const bool writes = !item.access || item.access->writes();
-  if (status.ok() && writes) transaction.MarkChanged();
+  if (item.key->value_is_kept) {
+    const bool is_replaced = status.ok() && !item.is_in_place;
+    RetainFormer(transaction.state(), *item.key,
+                 is_replaced ? item.target.get() : nullptr);
+  }
+  const bool writes = item.revision != 0;
+  if (writes) transaction.state().revisions.End(item.revision);
   if (item.round != 0) EndRound(transaction, item, status);
   // Rounds that all have skipped may have closed during the access.
   if (item.access && item.key->rounds) {
@@ -294,9 +276,13 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
 void UpdateRunner::EndRound(Transaction& transaction,
                             const UpdatePass::Item& item,
                             const absl::Status& status) {
-  if (status.ok()) ++transaction.state().counts.rounds_closed;
+  NamespaceState& state = transaction.state();
+  if (status.ok()) ++state.counts.rounds_closed;
   StoredKey& key = *item.key;
-  if (!key.rounds) return;  // deleted or replaced meanwhile
+  if (!key.rounds) {  // deleted or replaced meanwhile
+    if (!status.ok()) FailCopies(key, status);
+    return;
+  }
   if (status.ok()) {
     key.rounds->RecordApplied(item.round, key.version);
     return BeginExchange(transaction, key);
@@ -307,6 +293,7 @@ void UpdateRunner::EndRound(Transaction& transaction,
   std::list<PendingUpdate> ended;
   while (key.has_pending()) {
     PendingUpdate update = key.TakePending();
+    if (update.revision != 0) state.revisions.End(update.revision);
     if (update.access && update.call) {
       EndUpdateOf(transaction, *update.call, status);
     }

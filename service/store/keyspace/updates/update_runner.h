@@ -18,12 +18,6 @@ namespace tensorkv {
 // have skipped, only counts that round as closed.
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 
-// Clears is_updating of a key whose updates have waited for something else, its
-// restored states. Adds the key to `keys`, for UpdateRunner::RunNext, if its
-// next update can run. REQUIRES: is_updating.
-void EndUpdating(Transaction& transaction, const KeyPtr& key,
-                 std::vector<KeyPtr>& keys);
-
 // The updates of one key run one after another: the thread that finds a key
 // idle runs its update if that is a small one; large ones, and what was pushed
 // meanwhile, run on the pool. So no caller works for others without end.
@@ -41,11 +35,11 @@ class UpdateRunner {
   void RunHere(WorkOfChange work);
   // Runs the work on the pool; does nothing when the store has ended.
   void RunOnPool(WorkOfChange work);
+
+ private:
   // Runs the next update of each key, on the pool. REQUIRES: is_updating was
   // left set, and each has one.
   void RunNext(std::vector<KeyPtr> keys);
-
- private:
   // Runs the updates and publishes their values, here or on the device.
   void RunPass(UpdatePass updates);
   // Has the device run the updates, and a thread publish them.

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/looks.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -23,7 +24,7 @@ class OpenSnapshotsTest : public ::testing::Test {
   }
   void Keep(const std::string& name, uint64_t since, uint64_t until) {
     const auto key = StoredKey::Create(name, DType::kF32, {1});
-    snapshots_.Keep(MakeRefCounted<KeptKey>(*key), since, until);
+    snapshots_.Keep(MakeRefCounted<KeptKey>(*key, account_), since, until);
   }
   std::vector<std::string> Take(OpenSnapshot& snapshot) {
     std::vector<KeptKeyPtr> taken;
@@ -38,6 +39,8 @@ class OpenSnapshotsTest : public ::testing::Test {
     EXPECT_TRUE(snapshots_.Close(&snapshot, 100, dropped));
   }
 
+  const RefPtr<BudgetAccount> account_ = MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("test", UINT64_MAX));
   OpenSnapshots snapshots_;
   std::deque<OpenSnapshot> opened_;
 };
@@ -96,6 +99,37 @@ TEST_F(OpenSnapshotsTest, OneThatEndsLetsGoOfWhatItHasNotLookedAt) {
   Close(other);
   EXPECT_EQ(snapshots_.num_kept(), 0u);
   EXPECT_EQ(snapshots_.newest(), 0u);
+}
+
+TEST_F(OpenSnapshotsTest, ThoseThatHaveFailedLackNothing) {
+  OpenSnapshot& one = Open(1);
+  OpenSnapshot& other = Open(2);
+  Keep("k", 1, 3);
+
+  snapshots_.FailAll(absl::ResourceExhaustedError("too much"));
+
+  EXPECT_FALSE(one.failure.ok());
+  EXPECT_FALSE(other.failure.ok());
+  EXPECT_EQ(snapshots_.newest(), 0u);
+  EXPECT_FALSE(snapshots_.MayLack("k", 1, 3));
+  OpenSnapshot& later = Open(4);
+  EXPECT_OK(later.failure);
+  EXPECT_TRUE(snapshots_.MayLack("k", 3, 5));
+  Close(later);
+  EXPECT_EQ(snapshots_.newest(), 0u);
+  Close(one);
+  Close(other);
+  EXPECT_EQ(snapshots_.num_kept(), 0u);
+}
+
+TEST_F(OpenSnapshotsTest, WhatIsKeptIsCounted) {
+  OpenSnapshot& snapshot = Open(1);
+
+  Keep("k", 1, 2);
+
+  EXPECT_GT(account_->used_bytes(), sizeof(KeptKey));
+  Close(snapshot);
+  EXPECT_EQ(account_->used_bytes(), 0u);
 }
 
 TEST_F(OpenSnapshotsTest, NothingIsKeptForOneThatIsBeingClosed) {

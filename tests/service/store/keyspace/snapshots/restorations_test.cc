@@ -37,7 +37,7 @@ using RestorationsTest = SnapshotsTest;
 class RestoredStatesTest : public SnapshotsTest {
  protected:
   // Has a store take over two keys, whose momentum is 1, and calls `meanwhile`
-  // with the first when that is there, and its momentum may not be.
+  // with the first when that is there, and its momentum is about to be copied.
   absl::Status Adopt(std::function<void(const std::string& key)> meanwhile) {
     CreateNamespace("n");
     SetRule("n", "sgd(learning_rate=1, momentum=0.5)");
@@ -46,11 +46,12 @@ class RestoredStatesTest : public SnapshotsTest {
       EXPECT_OK(PushTo(store_, key).Wait());
     }
     const KeptSnapshot snapshot = Taken("n");
-    first_ = snapshot.keys[0].key;
-    meanwhile_ = std::move(meanwhile);
     const auto adoption = adopting_.StartAdoption({});
     EXPECT_OK(adoption->Begin(snapshot.namespaces[0]));
-    AwaitFirst();
+    adopting_backend_.WhenUploading(
+        [meanwhile = std::move(meanwhile), first = snapshot.keys[0].key] {
+          meanwhile(first);
+        });
     // The snapshot keeps the states, so that they are copied.
     return adoption->Add(snapshot.keys);
   }
@@ -58,17 +59,6 @@ class RestoredStatesTest : public SnapshotsTest {
   ScriptedBackend adopting_backend_;
   // Takes keys one by one.
   MemoryTensorStore adopting_{{.max_entries = 1}, &adopting_backend_, &alarms_};
-
- private:
-  void AwaitFirst() {
-    adopting_backend_.WhenAllocating([this] {
-      const bool is_there = adopting_.Stat(testing::StatOf({first_}, "n")).ok();
-      is_there ? meanwhile_(first_) : AwaitFirst();
-    });
-  }
-
-  std::string first_;
-  std::function<void(const std::string& key)> meanwhile_;
 };
 
 TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
@@ -78,6 +68,7 @@ TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
   ASSERT_OK(Adopt([&](const std::string& first) {
     key = first;
     pushed = PushTo(adopting_, first);
+    EXPECT_FALSE(pushed->HasArrived());
   }));
 
   ASSERT_TRUE(pushed);

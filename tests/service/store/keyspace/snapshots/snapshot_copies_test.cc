@@ -4,8 +4,11 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "contract/messages.h"
+#include "contract/reason.h"
 #include "contract/row_ids.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,6 +17,7 @@
 #include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -129,11 +133,103 @@ TEST_F(SnapshotCopiesTest, CopyDoesNotFailWithAnUpdateOfAnotherKey) {
   }
 }
 
-TEST_F(SnapshotCopiesTest, RowsThatFindNoRoomForAllTheirKeysReachNone) {
-  constexpr int64_t kElements = 1 << 16;
+// The bytes of a tensor, and what all else of a few keys takes at most.
+constexpr int64_t kElements = 1 << 16;
+constexpr uint64_t kTensorBytes = kElements * sizeof(float);
+constexpr uint64_t kOtherBytes = 64 << 10;
+
+// The budget has room for what one push takes, and for nothing of snapshots.
+class FullBudgetTest : public SnapshotCopiesTest,
+                       public ::testing::WithParamInterface<const char*> {
+ protected:
+  FullBudgetTest() {
+    const std::string rule = GetParam();
+    NamespaceConfig config;
+    const uint64_t per_key = rule == "adam" ? 3 : 1;
+    config.budget_bytes =
+        (keys_.size() * per_key + 2) * kTensorBytes + kOtherBytes;
+    CreateNamespace("n", config);
+    SetRule("n", rule);
+    for (const std::string& key : keys_) {
+      Init("n", key, kElements);
+      EXPECT_OK(PushTo(store_, PushOf("n", key, kElements)).Wait().status());
+    }
+  }
+  uint64_t Retained() {
+    return testing::Described(store_, "n").memory().retained();
+  }
+
+  const std::vector<std::string> keys_ = {"a", "b", "c", "d", "e"};
+};
+
+TEST_P(FullBudgetTest, TakesPushesAllTheTime) {
+  const v1::MemoryUse before = testing::Described(store_, "n").memory();
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    for (int i = 0; i < 2; ++i) {
+      for (const std::string& key : keys_) {
+        EXPECT_OK(PushTo(store_, PushOf("n", key, kElements)).Wait().status());
+      }
+    }
+    EXPECT_GE(Retained(), before.values() + before.state());
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(keys_.size()));
+  for (const KeySnapshot& key : snapshot.keys) EXPECT_EQ(key.version, 2u);
+  const v1::MemoryUse after = testing::Described(store_, "n").memory();
+  EXPECT_EQ(after.values(), before.values());
+  EXPECT_EQ(after.state(), before.state());
+  snapshot.keys.clear();
+  EXPECT_EQ(Retained(), 0u);
+}
+
+// What the reader has in its hands is no more counted than the rest.
+TEST_P(FullBudgetTest, TakesPushesOfKeysThatAreBeingRead) {
+  KeptSnapshot snapshot;
+  snapshot.on_add = [&] {
+    for (const std::string& key : keys_) {
+      EXPECT_OK(PushTo(store_, PushOf("n", key, kElements)).Wait().status());
+    }
+  };
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  for (const KeySnapshot& key : snapshot.keys) EXPECT_EQ(key.version, 2u);
+  snapshot.keys.clear();
+  EXPECT_EQ(Retained(), 0u);
+}
+
+TEST_P(FullBudgetTest, HasRoomForKeysInThePlaceOfThoseThatWereDeleted) {
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    const uint64_t used = store_.used_bytes();
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_OK(store_.Delete(testing::DeleteOf(keys_, "n")).status());
+      for (const std::string& key : keys_) Init("n", key, kElements);
+      EXPECT_LE(store_.used_bytes(), used) << i;
+    }
+    EXPECT_LE(Retained(), keys_.size() * 3 * kTensorBytes + kOtherBytes);
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  ASSERT_THAT(snapshot.keys, SizeIs(keys_.size()));
+  for (const KeySnapshot& key : snapshot.keys) EXPECT_EQ(key.version, 2u);
+  snapshot.keys.clear();
+  EXPECT_EQ(Retained(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, FullBudgetTest,
+                         ::testing::Values("assign", "sgd", "adam"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+TEST_F(SnapshotCopiesTest, RowsNeedNoRoomForWhatSnapshotsTake) {
   NamespaceConfig config;
-  // Two values, and a new one of one of them.
-  config.budget_bytes = 7 * kElements * sizeof(float) / 2;
+  config.budget_bytes = 2 * kTensorBytes + kOtherBytes;
   CreateNamespace("n", config);
   SetRule("n", "sgd");
   PushRequest rows = {.name_space = "n"};
@@ -144,17 +240,51 @@ TEST_F(SnapshotCopiesTest, RowsThatFindNoRoomForAllTheirKeysReachNone) {
          .tensor = OnesOf(1),
          .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
   }
+  const uint64_t before = testing::Described(store_, "n").memory().values();
   KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
-    EXPECT_THAT(PushTo(store_, rows).Wait(),
-                StatusIs(absl::StatusCode::kResourceExhausted));
-    return absl::OkStatus();
+    return PushTo(store_, rows).Wait().status();
   });
 
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
 
-  for (const KeySnapshot& key : Taken("n").keys) EXPECT_EQ(key.version, 1u);
-  snapshot.keys.clear();
-  EXPECT_OK(PushTo(store_, rows).Wait().status());
+  ASSERT_THAT(snapshot.keys, SizeIs(2));
+  for (const KeySnapshot& key : snapshot.keys) EXPECT_EQ(key.version, 1u);
+  for (const KeySnapshot& key : Taken("n").keys) EXPECT_EQ(key.version, 2u);
+  const v1::MemoryUse after = testing::Described(store_, "n").memory();
+  EXPECT_EQ(after.values(), before);
+  EXPECT_EQ(after.retained(), 2 * kTensorBytes) << "the snapshot's";
+}
+
+TEST_F(SnapshotCopiesTest, OneThatNeedsTooMuchFailsAndNoPushDoes) {
+  const std::vector<std::string> keys = {"a", "b", "c", "d", "e"};
+  MemoryTensorStore store({.budget_bytes = 7 * kTensorBytes + kOtherBytes,
+                           .max_retained_bytes = kTensorBytes},
+                          &backend_, &alarms_);
+  const auto push = [&] {
+    for (const std::string& key : keys) {
+      EXPECT_OK(
+          PushTo(store, PushOf("default", key, kElements)).Wait().status());
+    }
+  };
+  for (const std::string& key : keys) {
+    InitRequest request = {.name_space = "default"};
+    request.entries.push_back({key, OnesOf(kElements)});
+    ASSERT_OK(testing::InitNow(store, std::move(request)));
+  }
+  KeptSnapshot failing([&](const NamespaceSnapshot&) {
+    push();
+    return absl::OkStatus();
+  });
+
+  EXPECT_THAT(store.TakeSnapshot({"default"}, failing),
+              testing::HasReason(Reason::kOverBudget));
+
+  failing.keys.clear();
+  EXPECT_EQ(testing::Described(store).memory().retained(), 0u);
+  push();
+  KeptSnapshot next;
+  ASSERT_OK(store.TakeSnapshot({"default"}, next));
+  EXPECT_THAT(next.keys, SizeIs(keys.size()));
 }
 
 // Nobody writes the states again.

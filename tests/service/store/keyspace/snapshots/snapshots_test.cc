@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/task_pool.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/keyspace/workers/worker_group.h"
@@ -197,6 +198,67 @@ TEST_F(SnapshotsTest, UpdateThatFailsLeavesTheKeyInItAndInTheNext) {
     EXPECT_EQ(each->keys[0].update_count, 1u);
     EXPECT_EQ(each->keys[0].states.size(), 2u);
   }
+}
+
+// Its contributions are not in the value, and whoever goes on from the snapshot
+// has brought them, be it that nobody owes them by now.
+TEST_F(SnapshotsTest, RoundThatFailsAndIsClearedBeforeTheWalkIsLeftBehind) {
+  CreateNamespace("s", {.mode = Mode::kSync,
+                        .num_workers = 1,
+                        .max_workers = 2,
+                        .on_worker_loss = OnWorkerLoss::kContinue});
+  Init("s", "k", kMany);
+  std::vector<Worker> workers;
+  for (const char* const name : {"a", "b"}) {
+    workers.push_back(WorkerOf(
+        store_.Join(testing::JoinOf("s", name, absl::Minutes(1)))->worker()));
+  }
+  backend_.Hold();
+  for (const Worker& worker : workers) {
+    PushRequest push = PushOf("s", "k", kMany);
+    push.worker = worker;
+    push.step = 1;
+    BeginPush(std::move(push));
+  }
+  backend_.WaitUntilHeld();
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    backend_.FailApply(absl::InternalError("it fails"));
+    backend_.Release();
+    EXPECT_THAT(
+        PullOf(store_,
+               {.name_space = "s", .worker = workers[0], .entries = {{"k"}}}),
+        HasReason(Reason::kRoundFailed));
+    for (const Worker& worker : workers) {
+      EXPECT_OK(
+          store_.Leave(testing::RequestOfMember<LeaveRequest>("s", worker)));
+    }
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"s"}, snapshot));
+
+  ASSERT_EQ(snapshot.keys.size(), 1u);
+  EXPECT_EQ(snapshot.keys[0].version, 1u);
+  EXPECT_THAT(snapshot.keys[0].rounds, IsEmpty());
+  EXPECT_EQ(snapshot.keys[0].first_unsaved, 1u);
+}
+
+// The snapshot has the key, with a round that was to be in its value.
+TEST_F(SnapshotsTest, RoundThatFailsAfterItsKeyWasDeletedFailsTheSnapshot) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 1});
+  Init("s", "k", kMany);
+  backend_.Hold();
+  BeginPush(SyncPushOf(0, 1, "k", kMany));
+  backend_.WaitUntilHeld();
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    EXPECT_OK(store_.Delete(testing::DeleteOf({"k"}, "s")).status());
+    backend_.FailApply(absl::InternalError("it fails"));
+    backend_.Release();
+    return absl::OkStatus();
+  });
+
+  EXPECT_THAT(store_.TakeSnapshot({"s"}, snapshot),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("it fails")));
 }
 
 TEST_F(SnapshotsTest, ChangesOfRulesDoNotReachThoseThatWereOpen) {
