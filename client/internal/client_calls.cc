@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error_from.h"
 #include "base/status_macros.h"
+#include "client/internal/awaited.h"
 #include "client/internal/delivery.h"
 
 namespace tensorkv {
@@ -136,33 +137,36 @@ absl::string_view PrepositionOf(Method method) {
 }  // namespace
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClientCalls::Call(Request& request,
-                                                   const CallOptions& options,
-                                                   bool* is_answered) {
+Task<absl::StatusOr<ReplyTo<Request>>> ClientCalls::Make(
+    Request& request, const CallOptions& options, CallThreads* threads,
+    bool* is_answered) {
   if constexpr (kHasCallId<Request>) {
     const CallIdLeases::Lease call = call_ids_.Acquire();
     SetCallId(call.id(), request);
-    return Send(request, options, is_answered);
+    co_return co_await Attempt(request, options, threads, is_answered);
   } else {
-    return Send(request, options, is_answered);
+    co_return co_await Attempt(request, options, threads, is_answered);
   }
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClientCalls::Send(const Request& request,
-                                                   const CallOptions& options,
-                                                   bool* is_answered) {
+Task<absl::StatusOr<ReplyTo<Request>>> ClientCalls::Attempt(
+    const Request& request, const CallOptions& options, CallThreads* threads,
+    bool* is_answered) {
   const Canceller::Use use(options.canceller);
   ReplyTo<Request> reply;
   absl::Status status = absl::CancelledError();
   if (use.may_begin()) {
-    const absl::StatusOr<CallOptions> of_call = OptionsOf(request, options);
-    status = of_call.ok()
-                 ? connection_->Attempt(AnyCall(request, reply), *of_call)
-                 : of_call.status();
+    absl::StatusOr<CallOptions> of_call = OptionsOf(request, options);
+    status = of_call.status();
+    if (of_call.ok()) {
+      const AnyCall call(request, reply);
+      status =
+          co_await MadeCall(*connection_, call, *std::move(of_call), threads);
+    }
   }
   if (is_answered != nullptr) *is_answered = status.ok();
-  return Outcome(request, options, std::move(status), reply);
+  co_return Outcome(request, options, std::move(status), reply);
 }
 
 template <typename Request>
@@ -187,48 +191,6 @@ absl::StatusOr<ReplyTo<Request>> ClientCalls::Outcome(
   return Explain(kMethodOf<Request>, status);
 }
 
-// A call that nobody waits for, from its beginning to its end.
-template <typename Request>
-struct ClientCalls::Started {
-  Started(CallIdLeases& call_ids, Request of_call, const CallOptions& options)
-      : request(std::move(of_call)), options(options), use(options.canceller) {
-    if constexpr (kHasCallId<Request>) {
-      lease.reset(new CallIdLeases::Lease(call_ids.Acquire()));
-      SetCallId(lease->id(), request);
-    }
-  }
-
-  // Null for a call that has no name.
-  std::unique_ptr<const CallIdLeases::Lease> lease;
-  Request request;
-  ReplyTo<Request> reply;
-  const CallOptions options;
-  const Canceller::Use use;
-};
-
-template <typename Request>
-void ClientCalls::Start(
-    Request request, const CallOptions& options, CallThreads& threads,
-    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
-    bool* is_answered) {
-  auto call = std::make_unique<Started<Request>>(call_ids_, std::move(request),
-                                                 options);
-  absl::StatusOr<CallOptions> of_call = absl::CancelledError();
-  if (call->use.may_begin()) of_call = OptionsOf(call->request, options);
-  Started<Request>& started = *call;
-  auto end = [this, call = std::move(call), done = std::move(done),
-              is_answered](absl::Status status) mutable {
-    if (is_answered != nullptr) *is_answered = status.ok();
-    absl::StatusOr<ReplyTo<Request>> outcome =
-        Outcome(call->request, call->options, std::move(status), call->reply);
-    call = nullptr;
-    std::move(done)(std::move(outcome));
-  };
-  if (!of_call.ok()) return end(of_call.status());
-  connection_->Start(AnyCall(started.request, started.reply), *of_call, threads,
-                     std::move(end));
-}
-
 absl::Status ClientCalls::Explain(Method method,
                                   const absl::Status& status) const {
   if (target_.empty()) return status;
@@ -236,23 +198,14 @@ absl::Status ClientCalls::Explain(Method method,
                    status);
 }
 
-#define TENSORKV_INSTANTIATE(name, ...)                                       \
-  template absl::StatusOr<name##Reply> ClientCalls::Call(                     \
-      name##Request& request, const CallOptions& options, bool* is_answered); \
-  template absl::StatusOr<name##Reply> ClientCalls::Send(                     \
-      const name##Request& request, const CallOptions& options,               \
-      bool* is_answered);
+#define TENSORKV_INSTANTIATE(name, ...)                            \
+  template Task<absl::StatusOr<name##Reply>> ClientCalls::Make(    \
+      name##Request& request, const CallOptions& options,          \
+      CallThreads* threads, bool* is_answered);                    \
+  template Task<absl::StatusOr<name##Reply>> ClientCalls::Attempt( \
+      const name##Request& request, const CallOptions& options,    \
+      CallThreads* threads, bool* is_answered);
 TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
-#undef TENSORKV_INSTANTIATE
-
-#define TENSORKV_INSTANTIATE(name)                                             \
-  template void ClientCalls::Start(                                            \
-      name##Request request, const CallOptions& options, CallThreads& threads, \
-      absl::AnyInvocable<void(absl::StatusOr<name##Reply>) &&> done,           \
-      bool* is_answered);
-TENSORKV_INSTANTIATE(Push)
-TENSORKV_INSTANTIATE(Pull)
-TENSORKV_INSTANTIATE(PushPull)
 #undef TENSORKV_INSTANTIATE
 
 }  // namespace tensorkv

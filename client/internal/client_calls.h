@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/call_threads.h"
 #include "client/connection.h"
 #include "client/internal/call_id_leases.h"
+#include "client/internal/task.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 
@@ -27,33 +27,31 @@ class ClientCalls {
       : connection_(std::move(connection)), target_(std::move(target)) {}
 
   // Makes a call. Sets the call_id of a request that may have one, for all
-  // attempts at the call. Sets `*is_answered`, if given, to whether a reply has
-  // come, although it may be of no use. Defined for the request of every unary
-  // method.
+  // attempts at the call. With `threads`, on which runs what has to block, the
+  // task waits without a thread. Sets `*is_answered`, if given, to whether a
+  // reply has come, although it may be of no use. Defined for the request of
+  // every unary method.
   // Errors: InvalidArgument for an entry without ids in a call of rows, and for
   // one with ids in another, as a server says it, and for a tensor that lacks
   // its memory · those of the verb.
   template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> Make(Request& request,
+                                              const CallOptions& options,
+                                              CallThreads* threads,
+                                              bool* is_answered = nullptr);
+  // Makes a call as Make does, and waits for it.
+  template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request& request,
-                                        const CallOptions& options,
-                                        bool* is_answered = nullptr);
-
+                                        const CallOptions& options) {
+    return Make(request, options, /*threads=*/nullptr).Run();
+  }
   // Makes a call as Call does, with the call_id that the request has, or
   // without one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
-                                        const CallOptions& options,
-                                        bool* is_answered = nullptr);
-
-  // Makes a call as Call does, but waits for nothing: `done` gets what Call
-  // returns, on any thread, perhaps before this returns. What the request holds
-  // is let go before, and `*is_answered` set, if given. This object and
-  // `threads` outlive the call; nothing touches them once `done` runs. Defined
-  // for Push, Pull and PushPull.
-  template <typename Request>
-  void Start(Request request, const CallOptions& options, CallThreads& threads,
-             absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done,
-             bool* is_answered = nullptr);
+                                        const CallOptions& options) {
+    return Attempt(request, options, nullptr, nullptr).Run();
+  }
 
   // Returns whether Call takes casts.
   bool CastsAsItSends() const { return connection_->CastsAsItSends(); }
@@ -64,8 +62,10 @@ class ClientCalls {
 
  private:
   template <typename Request>
-  struct Started;
-
+  Task<absl::StatusOr<ReplyTo<Request>>> Attempt(const Request& request,
+                                                 const CallOptions& options,
+                                                 CallThreads* threads,
+                                                 bool* is_answered);
   // Returns the outcome of a call that ended with `status`.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Outcome(const Request& request,

@@ -159,7 +159,7 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
 }
 
 GrpcConnection::StartedChannel::~StartedChannel() {
-  if (!UnaryCalls::IsInDoneCallback()) return;
+  if (!UnaryCalls::IsInCallback()) return;
   auto* const last = new std::shared_ptr<grpc::Channel>(std::move(channel_));
   try {
     std::thread([last] { delete last; }).detach();
@@ -168,108 +168,62 @@ GrpcConnection::StartedChannel::~StartedChannel() {
   }
 }
 
-absl::Status GrpcConnection::Attempt(const AnyCall& call,
-                                     const CallOptions& options) {
+Task<absl::Status> GrpcConnection::Make(AnyCall call, CallOptions options,
+                                        CallThreads* threads) {
   const CallDeadline deadline(options.timeout, options.canceller);
-  RETURN_IF_ERROR(deadline.CheckTimeLeft());
-  return EndOf(
-      call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-        ASSIGN_OR_RETURN(reply, Call(request, deadline, options));
-        return absl::OkStatus();
-      }),
-      options);
-}
-
-void GrpcConnection::Start(const AnyCall& call, const CallOptions& options,
-                           CallThreads& threads, Done done) {
-  const CallDeadline deadline(options.timeout, options.canceller);
-  if (absl::Status status = deadline.CheckTimeLeft(); !status.ok()) {
-    return std::move(done)(std::move(status));
-  }
-  CallOptions uncast = options;
-  uncast.casts = {};
-  call.Visit([&](const auto& request, auto& reply) {
-    StartCall(request, reply, deadline, uncast, threads, std::move(done));
-  });
+  CO_RETURN_IF_ERROR(deadline.CheckTimeLeft());
+  if (threads != nullptr) options.casts = {};
+  Task<absl::Status> task =
+      call.Visit([&](const auto& request, auto& reply) -> Task<absl::Status> {
+        return MakeAs(request, reply, deadline, options, threads);
+      });
+  co_return EndOf(co_await task, options);
 }
 
 template <typename Request>
-void GrpcConnection::StartCall(const Request& request, ReplyTo<Request>& reply,
-                               const CallDeadline& deadline,
-                               const CallOptions& options, CallThreads& threads,
-                               Done done) {
-  using Reply = ReplyTo<Request>;
+Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
+                                          ReplyTo<Request>& reply,
+                                          const CallDeadline& deadline,
+                                          const CallOptions& options,
+                                          CallThreads* threads) {
+  const bool blocks = threads == nullptr;
   const uint64_t expected = ExpectedBytes(request);
-  auto end = [=, this, &request, &reply,
-              done = std::move(done)](absl::StatusOr<Reply> came) mutable {
-    if (came.ok()) {
-      reply = *std::move(came);
-      Learn(request, reply, expected);
-    }
-    std::move(done)(EndOf(came.status(), options));
-  };
-  if constexpr (kMayStream<Request>) {
-    if (ShouldStream(request, expected)) {
-      return threads.Run([=, this, &request, end = std::move(end)]() mutable {
-        end(CallAsStream(request, expected, deadline, options));
-      });
-    }
-  }
-  unary_.Start(
-      request, deadline, options.destinations,
-      [=, this, &request, &threads,
-       end = std::move(end)](absl::StatusOr<Reply> came) mutable {
-        if (!NeedsStream(came.status(), request)) return end(std::move(came));
-        threads.Run([=, this, &request, end = std::move(end),
-                     came = std::move(came)]() mutable {
-          end(CallAsStreamAfter(std::move(came), request, deadline, options));
-        });
-      });
-}
-
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
-    const Request& request, const CallDeadline& deadline,
-    const CallOptions& options) {
-  const uint64_t expected = ExpectedBytes(request);
-  absl::StatusOr<ReplyTo<Request>> reply;
+  absl::StatusOr<ReplyTo<Request>> came;
   if (ShouldStream(request, expected)) {
-    reply = CallAsStream(request, expected, deadline, options);
+    if (!blocks) co_await ThreadOf(*threads);
+    came = CallAsStream(request, expected, deadline, options);
   } else {
-    reply = ShouldPullInBatches(request, options)
-                ? CallInBatches(request, deadline, options)
-                : CallAsMessage(request, deadline, options);
-    if (NeedsStream(reply.status(), request)) {
-      reply = CallAsStreamAfter(std::move(reply), request, deadline, options);
+    const bool in_batches = blocks && ShouldPullInBatches(request, options);
+    if (in_batches) came = CallAsStream(request, 0, deadline, options);
+    if (!in_batches || RefusesStreams(came.status())) {
+      came = co_await CallAsMessage(request, deadline, options, blocks);
+    }
+    if (NeedsStream(came.status(), request)) {
+      if (!blocks) co_await ThreadOf(*threads);
+      came = CallAsStreamAfter(std::move(came), request, deadline, options);
     }
   }
-  if (reply.ok()) Learn(request, *reply, expected);
-  return reply;
+  CO_RETURN_IF_ERROR(came.status());
+  reply = *std::move(came);
+  Learn(request, reply, expected);
+  co_return absl::OkStatus();
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsMessage(
+Task<absl::StatusOr<ReplyTo<Request>>> GrpcConnection::CallAsMessage(
     const Request& request, const CallDeadline& deadline,
-    const CallOptions& options) {
+    const CallOptions& options, bool blocks) {
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (!options.casts.empty()) {
       Request cast = request;
-      RETURN_IF_ERROR(
+      CO_RETURN_IF_ERROR(
           CastEntries(options.casts, *buffers_.pool(), cast.entries));
-      return unary_.Call(cast, deadline, options.destinations);
+      co_return co_await unary_.Call(cast, deadline, options.destinations,
+                                     blocks);
     }
   }
-  return unary_.Call(request, deadline, options.destinations);
-}
-
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallInBatches(
-    const Request& request, const CallDeadline& deadline,
-    const CallOptions& options) {
-  auto streamed =
-      CallAsStream(request, /*expected_bytes=*/0, deadline, options);
-  if (!RefusesStreams(streamed.status())) return streamed;
-  return CallAsMessage(request, deadline, options);
+  co_return co_await unary_.Call(request, deadline, options.destinations,
+                                 blocks);
 }
 
 template <typename Request>

@@ -13,6 +13,7 @@
 #include "client/connection.h"
 #include "client/credentials.h"
 #include "client/destination.h"
+#include "client/internal/awaited.h"
 #include "client/internal/bulk_calls.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
@@ -20,6 +21,7 @@
 #include "client/internal/large_keys.h"
 #include "client/internal/server_incarnation.h"
 #include "client/internal/stream_policy.h"
+#include "client/internal/task.h"
 #include "client/internal/trimmed_pool.h"
 #include "client/internal/unary_calls.h"
 #include "client/transfer_options.h"
@@ -59,7 +61,7 @@ struct GrpcConnectionOptions {
 // says. How much a pull brings is not known beforehand: it goes as a stream if
 // the keys were large when they last went over this connection, or if the
 // server refuses to put the reply into one message.
-class GrpcConnection final : public Connection {
+class GrpcConnection final : public TaskConnection {
  public:
   // Opens channels; each connects at its first call. Where the files of the
   // credentials change, calls from then on go over others.
@@ -76,12 +78,7 @@ class GrpcConnection final : public Connection {
   // May be destroyed by the `done` of the last call that was started.
   ~GrpcConnection() override = default;
 
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
   bool CastsAsItSends() const override { return true; }
-  // Streams block, and so does a call whose reply turns out to need one.
-  void Start(const AnyCall& call, const CallOptions& options,
-             CallThreads& threads, Done done) override;
 
  private:
   // The channel of the calls that are started. With the last such channel gRPC
@@ -101,38 +98,30 @@ class GrpcConnection final : public Connection {
   GrpcConnection(const GrpcConnectionOptions& options,
                  const ChannelSecurity& security);
 
+  // Streams block, and so does a call whose reply turns out to need one.
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
-                                        const CallDeadline& deadline,
-                                        const CallOptions& options);
+  Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
+                            const CallDeadline& deadline,
+                            const CallOptions& options, CallThreads* threads);
   // Makes the call as one message in each direction.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallAsMessage(const Request& request,
-                                                 const CallDeadline& deadline,
-                                                 const CallOptions& options);
+  Task<absl::StatusOr<ReplyTo<Request>>> CallAsMessage(
+      const Request& request, const CallDeadline& deadline,
+      const CallOptions& options, bool blocks);
   // Makes the call as a stream, of one stripe or more.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStream(const Request& request,
                                                 uint64_t expected_bytes,
                                                 const CallDeadline& deadline,
                                                 const CallOptions& options);
-  // Makes a pull as one stream, whose reply comes in batches, or as a message
-  // if the server refuses the stream.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallInBatches(const Request& request,
-                                                 const CallDeadline& deadline,
-                                                 const CallOptions& options);
   // Makes a call as a stream after it was made as a message, whose reply was
   // too large for one. Returns `refused` if the server has no streams.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
       absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
       const CallDeadline& deadline, const CallOptions& options);
-  // Does what Start says, for one type of requests.
-  template <typename Request>
-  void StartCall(const Request& request, ReplyTo<Request>& reply,
-                 const CallDeadline& deadline, const CallOptions& options,
-                 CallThreads& threads, Done done);
   // Returns how many bytes of tensors the reply is known to bring; 0 if nothing
   // is known.
   template <typename Request>

@@ -45,30 +45,15 @@ MeteredConnection::MeteredConnection(std::unique_ptr<Connection> inner,
       now_(std::move(now)),
       observer_(std::move(observer)) {}
 
-absl::Status MeteredConnection::Attempt(const AnyCall& call,
-                                        const CallOptions& options) {
+Task<absl::Status> MeteredConnection::Make(AnyCall call, CallOptions options,
+                                           CallThreads* threads) {
   observer_->OnStarted(call.method(), BytesSent(call, options));
   const absl::Duration start = now_();
-  const absl::Status status = inner_->Attempt(call, options);
-  TellEnd(call, status, start);
-  return status;
-}
-
-void MeteredConnection::Start(const AnyCall& call, const CallOptions& options,
-                              CallThreads& threads, Done done) {
-  observer_->OnStarted(call.method(), BytesSent(call, options));
-  inner_->Start(call, options, threads,
-                [this, call, start = now_(),
-                 done = std::move(done)](absl::Status status) mutable {
-                  TellEnd(call, status, start);
-                  std::move(done)(std::move(status));
-                });
-}
-
-void MeteredConnection::TellEnd(const AnyCall& call, const absl::Status& status,
-                                absl::Duration start) {
+  absl::Status status =
+      co_await MadeCall(*inner_, call, std::move(options), threads);
   observer_->OnEnded(call.method(), status.code(), now_() - start,
                      status.ok() ? BytesReceived(call) : 0);
+  co_return status;
 }
 
 }  // namespace tensorkv

@@ -9,27 +9,24 @@
 #include "absl/time/time.h"
 #include "client/client_observer.h"
 #include "client/connection.h"
+#include "client/internal/awaited.h"
+#include "client/internal/task.h"
 
 namespace tensorkv {
 
 // Counts and times each attempt at a call. Thread-safe. `now` is a monotonic
 // clock.
-class MeteredConnection final : public Connection {
+class MeteredConnection final : public TaskConnection {
  public:
   MeteredConnection(std::unique_ptr<Connection> inner,
                     std::shared_ptr<ClientObserver> observer,
                     std::function<absl::Duration()> now);
 
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
   bool CastsAsItSends() const override { return inner_->CastsAsItSends(); }
-  void Start(const AnyCall& call, const CallOptions& options,
-             CallThreads& threads, Done done) override;
 
  private:
-  // Tells the observer that an attempt that began at `start` has ended.
-  void TellEnd(const AnyCall& call, const absl::Status& status,
-               absl::Duration start);
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
 
   const std::unique_ptr<Connection> inner_;
   const std::function<absl::Duration()> now_;

@@ -60,24 +60,12 @@ std::shared_ptr<GrpcConnection> RenewedConnection::Current() {
   return connection_;
 }
 
-absl::Status RenewedConnection::Attempt(const AnyCall& call,
-                                        const CallOptions& options) {
+Task<absl::Status> RenewedConnection::Make(AnyCall call, CallOptions options,
+                                           CallThreads* threads) {
   const std::shared_ptr<GrpcConnection> connection = Current();
-  absl::Status status = connection->Attempt(call, options);
-  return status.ok() ? status : WithFiles(status, *credentials_);
-}
-
-void RenewedConnection::Start(const AnyCall& call, const CallOptions& options,
-                              CallThreads& threads, Done done) {
-  std::shared_ptr<GrpcConnection> connection = Current();
-  GrpcConnection& used = *connection;
-  // The connection goes with the callback, after `done` has run.
-  used.Start(call, options, threads,
-             [connection = std::move(connection), credentials = credentials_,
-              done = std::move(done)](absl::Status status) mutable {
-               if (!status.ok()) status = WithFiles(status, *credentials);
-               std::move(done)(std::move(status));
-             });
+  absl::Status status =
+      co_await MadeCall(*connection, call, std::move(options), threads);
+  co_return status.ok() ? status : WithFiles(status, *credentials_);
 }
 
 }  // namespace tensorkv

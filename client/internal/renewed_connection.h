@@ -9,29 +9,27 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "client/connection.h"
+#include "client/internal/awaited.h"
 #include "client/internal/channel_security.h"
 #include "client/internal/grpc_connection.h"
+#include "client/internal/task.h"
 
 namespace tensorkv {
 
 // Makes calls by a GrpcConnection that has what the files of the credentials
 // say when the call begins. Calls that are under way when they change end as
 // they began. Thread-safe.
-class RenewedConnection final : public Connection {
+class RenewedConnection final : public TaskConnection {
  public:
   // REQUIRES: GrpcConnection takes the options.
   RenewedConnection(GrpcConnectionOptions options,
                     std::shared_ptr<const WatchedCredentials> credentials);
 
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
   bool CastsAsItSends() const override { return true; }
-  // This may be destroyed by the `done` of the last call that was started.
-  void Start(const AnyCall& call, const CallOptions& options,
-             CallThreads& threads, Done done) override;
 
  private:
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
   // Returns the connection with the current credentials, which it opens first
   // where they have changed.
   std::shared_ptr<GrpcConnection> Current();

@@ -163,21 +163,4 @@ absl::Duration RetryCourse::TimeLeft() const {
   return begin_ + timeout_ - environment_.now();
 }
 
-absl::Status RetryLoop(const Backoff& backoff,
-                       const RetryEnvironment& environment,
-                       absl::Duration timeout,
-                       absl::FunctionRef<absl::Status(absl::Duration)> attempt,
-                       const std::shared_ptr<Canceller>& canceller) {
-  RetryCourse course(backoff, environment, timeout);
-  absl::Duration time_left = timeout;
-  for (;;) {
-    absl::Status status = attempt(time_left);
-    const std::optional<absl::Duration> pause = course.PauseAfter(status);
-    if (!pause) return status;
-    environment.sleep(*pause, canceller);
-    time_left = course.TimeLeft();
-    if (time_left <= absl::ZeroDuration()) return status;
-  }
-}
-
 }  // namespace tensorkv

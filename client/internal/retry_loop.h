@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "absl/functional/any_invocable.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/canceller.h"
@@ -82,16 +81,6 @@ class RetryCourse {
   bool is_first_ = true;
   bool may_have_been_made_ = false;
 };
-
-// Makes `attempt(time_left)` for as long as a RetryCourse says. Returns what
-// the last attempt returned. The first attempt is made whatever the timeout.
-// Pauses end early when `canceller`, if any, is cancelled: the next attempt
-// finds that.
-absl::Status RetryLoop(const Backoff& backoff,
-                       const RetryEnvironment& environment,
-                       absl::Duration timeout,
-                       absl::FunctionRef<absl::Status(absl::Duration)> attempt,
-                       const std::shared_ptr<Canceller>& canceller = nullptr);
 
 }  // namespace tensorkv
 

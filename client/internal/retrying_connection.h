@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "client/connection.h"
+#include "client/internal/awaited.h"
 #include "client/internal/retry_loop.h"
+#include "client/internal/task.h"
 
 namespace tensorkv {
 
@@ -20,7 +22,7 @@ namespace tensorkv {
 // allow_missing (whose count is then that of the last attempt). Any other call
 // is made once: if it fails with Unavailable, it may or may not have taken
 // effect.
-class RetryingConnection final : public Connection {
+class RetryingConnection final : public TaskConnection {
  public:
   RetryingConnection(std::unique_ptr<Connection> inner, const Backoff& backoff,
                      RetryEnvironment environment)
@@ -28,14 +30,11 @@ class RetryingConnection final : public Connection {
         backoff_(backoff),
         environment_(std::move(environment)) {}
 
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
   bool CastsAsItSends() const override { return inner_->CastsAsItSends(); }
-  void Start(const AnyCall& call, const CallOptions& options,
-             CallThreads& threads, Done done) override;
 
  private:
-  class Repeated;
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
 
   const std::unique_ptr<Connection> inner_;
   const Backoff backoff_;

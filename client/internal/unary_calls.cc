@@ -1,6 +1,7 @@
 #include "client/internal/unary_calls.h"
 
 #include <algorithm>
+#include <coroutine>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -106,6 +107,56 @@ absl::StatusOr<ReplyTo<Request>> FromBytes(
   }
 }
 
+thread_local bool is_in_callback = false;
+
+// An RPC. Awaited, it is made, and its status comes. All that it is given
+// outlives it.
+class Rpc {
+ public:
+  Rpc(grpc::Channel& channel, const RpcMethod& method,
+      grpc::ClientContext& context, const grpc::ByteBuffer& request,
+      grpc::ByteBuffer& reply, bool blocks)
+      : channel_(channel),
+        method_(method),
+        context_(context),
+        request_(request),
+        reply_(reply),
+        blocks_(blocks) {}
+
+  bool await_ready() {
+    if (blocks_) {
+      status_ = grpc::internal::BlockingUnaryCall(&channel_, method_, &context_,
+                                                  request_, &reply_);
+    }
+    return blocks_;
+  }
+  // gRPC makes copies of what it calls, which must not own anything: a copy may
+  // outlive the call a little.
+  bool await_suspend(std::coroutine_handle<> waiter) {
+    grpc::internal::CallbackUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+        &channel_, method_, &context_, &request_, &reply_,
+        [this, waiter](const grpc::Status& status) {
+          status_ = status;
+          if (!end_.Arrive()) return;
+          is_in_callback = true;
+          waiter.resume();
+          is_in_callback = false;
+        });
+    return !end_.Arrive();
+  }
+  grpc::Status await_resume() { return std::move(status_); }
+
+ private:
+  grpc::Channel& channel_;
+  const RpcMethod& method_;
+  grpc::ClientContext& context_;
+  const grpc::ByteBuffer& request_;
+  grpc::ByteBuffer& reply_;
+  const bool blocks_;
+  grpc::Status status_;
+  Meeting end_;
+};
+
 }  // namespace
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
@@ -120,6 +171,8 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
   }
 }
 
+bool UnaryCalls::IsInCallback() { return is_in_callback; }
+
 template <typename Request>
 UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
   // Whoever asks what the server is, or a namespace, takes any for an answer,
@@ -132,21 +185,6 @@ UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
     if (request.namespace_uid() != 0) return Expects::kAnyIncarnation;
   }
   return Expects::kTheKnownOne;
-}
-
-absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
-    Method method, Expects expects, const grpc::ByteBuffer& request,
-    const CallDeadline& deadline) {
-  grpc::ClientContext context;
-  SetUpContext(expects, deadline, context);
-  const Canceller::Listening listening(deadline.canceller(),
-                                       [&] { context.TryCancel(); });
-  grpc::ByteBuffer reply;
-  const grpc::Status status = grpc::internal::BlockingUnaryCall(
-      channel_.get(), methods_[static_cast<size_t>(method)], &context, request,
-      &reply);
-  RETURN_IF_ERROR(OutcomeOf(status, expects, deadline, context));
-  return reply;
 }
 
 void UnaryCalls::SetUpContext(Expects expects, const CallDeadline& deadline,
@@ -167,81 +205,31 @@ absl::Status UnaryCalls::OutcomeOf(const grpc::Status& status, Expects expects,
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
+Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
     const Request& request, const CallDeadline& deadline,
-    absl::Span<const Destination> destinations) {
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   ToBytes(request, max_message_bytes_, *buffers_));
-  ASSIGN_OR_RETURN(
-      grpc::ByteBuffer reply,
-      Send(kMethodOf<Request>, ExpectationOf(request), message, deadline));
-  return FromBytes(request, &reply, *buffers_, destinations);
-}
-
-namespace {
-
-// StartedCall holds what gRPC uses of a call until that has ended.
-struct StartedCall {
-  explicit StartedCall(const CallDeadline& deadline)
-      : deadline(deadline),
-        listening(deadline.canceller(), [this] { context.TryCancel(); }) {}
-
-  grpc::ClientContext context;
-  grpc::ByteBuffer request;
-  grpc::ByteBuffer reply;
-  const CallDeadline deadline;
-  const Canceller::Listening listening;
-};
-
-thread_local bool is_in_done_callback = false;
-
-}  // namespace
-
-bool UnaryCalls::IsInDoneCallback() { return is_in_done_callback; }
-
-template <typename Request>
-void UnaryCalls::Start(const Request& request, const CallDeadline& deadline,
-                       absl::Span<const Destination> destinations,
-                       Done<Request> done) {
+    absl::Span<const Destination> destinations, bool blocks) {
   constexpr Method kMethod = kMethodOf<Request>;
-  absl::StatusOr<grpc::ByteBuffer> message =
-      ToBytes(request, max_message_bytes_, *buffers_);
-  if (!message.ok()) return std::move(done)(message.status());
+  CO_ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
+                      ToBytes(request, max_message_bytes_, *buffers_));
   const Expects expects = ExpectationOf(request);
-  auto* const call = new StartedCall(deadline);
-  call->request = *std::move(message);
-  SetUpContext(expects, deadline, call->context);
-  auto* const told = new Done<Request>(std::move(done));
-  // gRPC makes copies of what it calls, which must not own anything: a copy may
-  // outlive the call a little.
-  grpc::internal::CallbackUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-      channel_.get(), methods_[static_cast<size_t>(kMethod)], &call->context,
-      &call->request, &call->reply,
-      [this, &request, expects, destinations, call,
-       told](const grpc::Status& status) {
-        std::unique_ptr<StartedCall> ended(call);
-        std::unique_ptr<Done<Request>> done(told);
-        const absl::Status outcome =
-            OutcomeOf(status, expects, ended->deadline, ended->context);
-        absl::StatusOr<ReplyTo<Request>> reply =
-            outcome.ok()
-                ? FromBytes(request, &ended->reply, *buffers_, destinations)
-                : outcome;
-        ended = nullptr;
-        is_in_done_callback = true;
-        std::move (*done)(std::move(reply));
-        done = nullptr;
-        is_in_done_callback = false;
-      });
+  grpc::ClientContext context;
+  SetUpContext(expects, deadline, context);
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  {
+    const Canceller::Listening listening(deadline.canceller(),
+                                         [&] { context.TryCancel(); });
+    status = co_await Rpc(*channel_, methods_[static_cast<size_t>(kMethod)],
+                          context, message, reply, blocks);
+  }
+  CO_RETURN_IF_ERROR(OutcomeOf(status, expects, deadline, context));
+  co_return FromBytes(request, &reply, *buffers_, destinations);
 }
 
 #define TENSORKV_INSTANTIATE(name, ...)                           \
-  template absl::StatusOr<name##Reply> UnaryCalls::Call(          \
+  template Task<absl::StatusOr<name##Reply>> UnaryCalls::Call(    \
       const name##Request& request, const CallDeadline& deadline, \
-      absl::Span<const Destination> destinations);                \
-  template void UnaryCalls::Start(                                \
-      const name##Request& request, const CallDeadline& deadline, \
-      absl::Span<const Destination> destinations, Done<name##Request> done);
+      absl::Span<const Destination> destinations, bool blocks);
 TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
 #undef TENSORKV_INSTANTIATE
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -15,6 +14,7 @@
 #include "client/destination.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/server_incarnation.h"
+#include "client/internal/task.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 #include "grpcpp/channel.h"
@@ -27,9 +27,8 @@ namespace tensorkv {
 
 // Makes calls whose request is one message, and whose reply is another.
 // Messages reference the tensors sent; tensors that come are read straight into
-// their memory. Thread-safe; calls block until their answer or deadline, and
-// poll the connection on their own thread, which is the fastest way to an
-// answer.
+// their memory. Thread-safe. Calls that block poll the connection on their own
+// thread, which is the fastest way to an answer.
 //
 // Errors: those of the verb · Internal (a reply that makes no sense) ·
 // ResourceExhausted (a message above the limit).
@@ -40,25 +39,17 @@ class UnaryCalls {
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, ServerIncarnation* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  // Defined for the request of every unary method. Values are received into
-  // `destinations` if all fit.
+  // Makes a call. If it `blocks`, the calling thread waits; else none does, and
+  // the task goes on on a thread of gRPC's. Values are received into
+  // `destinations` if all fit. Defined for the request of every unary method.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(
+  Task<absl::StatusOr<ReplyTo<Request>>> Call(
       const Request& request, const CallDeadline& deadline,
-      absl::Span<const Destination> destinations = {});
+      absl::Span<const Destination> destinations, bool blocks);
 
-  template <typename Request>
-  using Done = absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&>;
-
-  // Makes the call without waiting: `done` is told on a thread of gRPC's, or
-  // before this returns. The request and the destinations outlive the call.
-  template <typename Request>
-  void Start(const Request& request, const CallDeadline& deadline,
-             absl::Span<const Destination> destinations, Done<Request> done);
-
-  // Returns whether the calling thread is one of gRPC's that runs the `done` of
-  // a started call at present.
-  static bool IsInDoneCallback();
+  // Returns whether the calling thread is one of gRPC's that goes on with the
+  // task of a call at present.
+  static bool IsInCallback();
 
  private:
   // Says which incarnation of the server a call expects. Only kTheKnownOne
@@ -69,10 +60,6 @@ class UnaryCalls {
   template <typename Request>
   static Expects ExpectationOf(const Request& request);
 
-  // Makes the RPC, and returns the bytes of the reply.
-  absl::StatusOr<grpc::ByteBuffer> Send(Method method, Expects expects,
-                                        const grpc::ByteBuffer& request,
-                                        const CallDeadline& deadline);
   // Sets the deadline of an RPC that is about to begin, and the incarnation
   // that it expects.
   void SetUpContext(Expects expects, const CallDeadline& deadline,

@@ -4,11 +4,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/internal/retrying_connection.h"
 #include "contract/retry_delay.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
@@ -27,6 +31,20 @@ using ::testing::IsEmpty;
 constexpr Backoff kBackoff = {.initial = absl::Milliseconds(100),
                               .maximum = absl::Milliseconds(400)};
 
+// A connection whose calls end as a test says, which hears their timeouts.
+class Answers final : public Connection {
+ public:
+  explicit Answers(std::function<absl::Status(absl::Duration)> answer)
+      : answer_(std::move(answer)) {}
+
+  absl::Status Attempt(const AnyCall&, const CallOptions& options) override {
+    return answer_(options.timeout);
+  }
+
+ private:
+  const std::function<absl::Status(absl::Duration)> answer_;
+};
+
 class RetryLoopTest : public ::testing::Test {
  protected:
   RetryEnvironment Environment() {
@@ -43,14 +61,24 @@ class RetryLoopTest : public ::testing::Test {
   // of the attempt. An attempt takes `attempt_takes_`.
   absl::StatusOr<int> Run(int failures, absl::Duration timeout,
                           const absl::Status& status) {
+    return Run(timeout, [&](int attempt) {
+      return attempt <= failures ? status : absl::OkStatus();
+    });
+  }
+  // Makes a call whose attempts end with `answer(1)`, `answer(2)`, ... Returns
+  // how many there were if the last was OK.
+  absl::StatusOr<int> Run(absl::Duration timeout,
+                          std::function<absl::Status(int)> answer) {
     int attempts = 0;
-    const absl::Status result = RetryLoop(
-        backoff_, Environment(), timeout, [&](absl::Duration time_left) {
+    RetryingConnection connection(
+        std::make_unique<Answers>([&](absl::Duration time_left) {
           times_left_.push_back(time_left);
           now_ += attempt_takes_;
-          return ++attempts <= failures ? status : absl::OkStatus();
-        });
-    if (!result.ok()) return result;
+          return answer(++attempts);
+        }),
+        backoff_, Environment());
+    const auto reply = connection.Call(PullRequest(), {.timeout = timeout});
+    if (!reply.ok()) return reply.status();
     return attempts;
   }
 
@@ -81,16 +109,14 @@ TEST_F(RetryLoopTest, AnyOtherErrorIsReturnedAtOnce) {
 }
 
 TEST_F(RetryLoopTest, RefusedRepeatDoesNotSayThatNothingHappened) {
-  int attempts = 0;
-  const absl::Status result =
-      RetryLoop(kBackoff, Environment(), absl::Seconds(1), [&](absl::Duration) {
-        if (++attempts == 1) return absl::UnavailableError("lost");
-        return absl::ResourceExhaustedError("over budget");
-      });
-
-  EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable,
-                               HasSubstr("may have been made")));
-  EXPECT_GT(attempts, 2);
+  EXPECT_THAT(Run(absl::Seconds(1),
+                  [](int attempt) {
+                    if (attempt == 1) return absl::UnavailableError("lost");
+                    return absl::ResourceExhaustedError("over budget");
+                  }),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("may have been made")));
+  EXPECT_GT(times_left_.size(), 2);
 }
 
 TEST_F(RetryLoopTest, RefusalThatSaysWhenIsRepeatedThen) {
