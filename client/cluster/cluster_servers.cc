@@ -29,7 +29,6 @@ std::vector<std::string> NamesIn(const ClusterPlacement& placement) {
 ClusterServers::ClusterServers(ClusterServersOptions options)
     : connect_(std::move(options.connect)),
       backoff_(options.backoff),
-      environment_(std::move(options.environment)),
       source_(std::move(options.addresses), connect_),
       threads_(kMaxThreads) {}
 

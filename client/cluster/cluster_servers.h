@@ -33,7 +33,6 @@ struct ClusterServersOptions {
   ServerConnector connect;
   // For calls that a server was not there to answer.
   Backoff backoff;
-  RetryEnvironment environment;
 };
 
 // Returns the names of the servers of a placement, in their order.
@@ -108,7 +107,7 @@ class ClusterServers {
 
   const ServerConnector connect_;
   const Backoff backoff_;
-  const RetryEnvironment environment_;
+  const RetryEnvironment environment_ = SystemRetryEnvironment();
   PlacementSource source_;
   CallThreads threads_;
 

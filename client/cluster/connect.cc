@@ -47,8 +47,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectToCluster(
       std::make_unique<ClusterConnection>(
           ClusterServersOptions{.addresses = std::move(addresses),
                                 .connect = connect,
-                                .backoff = backoff,
-                                .environment = SystemRetryEnvironment()}));
+                                .backoff = backoff}));
 }
 
 }  // namespace

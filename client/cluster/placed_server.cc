@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_from.h"
+#include "base/status_macros.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -41,7 +42,7 @@ bool IsOfRemovedServer(const absl::Status& status) {
 Task<absl::Status> PlacedServer::Make(AnyCall call, CallOptions options,
                                       CallThreads* threads) {
   const CallLimit limit(options, threads);
-  CO_ASSIGN_OR_RETURN(const Endpoint endpoint, co_await ResolveEndpoint(limit));
+  CO_ASSIGN_OR_RETURN(const Endpoint endpoint, ResolveEndpoint());
   absl::Status status = co_await MadeCall(*endpoint.connection, call,
                                           std::move(options), threads);
   if (status.ok()) co_return status;
@@ -61,10 +62,8 @@ Task<absl::Status> PlacedServer::Make(AnyCall call, CallOptions options,
       absl::StrCat("server \"", name_, "\" (", endpoint.address, ")"), status);
 }
 
-Task<absl::StatusOr<PlacedServer::Endpoint>> PlacedServer::ResolveEndpoint(
-    const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
-                      co_await source_.Current(limit));
+absl::StatusOr<PlacedServer::Endpoint> PlacedServer::ResolveEndpoint() {
+  const PlacementPtr placement = source_.Known();
   const auto found = absl::c_find_if(
       placement->servers,
       [this](const ClusterServer& server) { return server.name == name_; });
@@ -73,15 +72,15 @@ Task<absl::StatusOr<PlacedServer::Endpoint>> PlacedServer::ResolveEndpoint(
     // It may have the answer to a call that is repeated.
     Endpoint former = endpoint_;
     former.left_by = placement->version;
-    if (former.connection != nullptr) co_return former;
-    co_return IsNoMore(name_, placement->version, /*was_called=*/false);
+    if (former.connection != nullptr) return former;
+    return IsNoMore(name_, placement->version, /*was_called=*/false);
   }
   if (endpoint_.address != found->address) {
-    CO_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
-                        connect_(found->address, known_));
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                     connect_(found->address, known_));
     endpoint_ = {found->address, std::move(connection)};
   }
-  co_return endpoint_;
+  return endpoint_;
 }
 
 }  // namespace tensorkv

@@ -37,7 +37,7 @@ bool IsOfRemovedServer(const absl::Status& status);
 // FailedPrecondition (WRONG_SERVER).
 class PlacedServer final : public TaskConnection {
  public:
-  // `source` outlives it.
+  // `source`, which knows a placement, outlives it.
   PlacedServer(std::string name, PlacementSource& source,
                ServerConnector connect)
       : name_(std::move(name)), source_(source), connect_(std::move(connect)) {}
@@ -54,12 +54,11 @@ class PlacedServer final : public TaskConnection {
   Task<absl::Status> Make(AnyCall call, CallOptions options,
                           CallThreads* threads) override;
   // Returns the address that the known placement gives the server, and a
-  // connection to it, which it opens where the address is new. Asks servers for
-  // a placement where none is known. Returns the last endpoint of a server that
-  // was removed from the cluster, with left_by. Errors: those of
-  // PlacementSource and of `connect`; FailedPrecondition (WRONG_SERVER) for a
-  // removed server that was never called.
-  Task<absl::StatusOr<Endpoint>> ResolveEndpoint(const CallLimit& limit);
+  // connection to it, which it opens where the address is new. Returns the last
+  // endpoint of a server that was removed from the cluster, with left_by.
+  // Errors: those of `connect`; FailedPrecondition (WRONG_SERVER) for a removed
+  // server that was never called.
+  absl::StatusOr<Endpoint> ResolveEndpoint();
 
   const std::string name_;
   PlacementSource& source_;

@@ -31,12 +31,6 @@ ClusterPlacement PlacementOfOne(const std::string& address) {
 
 }  // namespace
 
-Task<absl::StatusOr<PlacementPtr>> PlacementSource::Current(
-    const CallLimit& limit) {
-  if (PlacementPtr known = Known()) co_return known;
-  co_return co_await Refresh(0, limit);
-}
-
 Task<absl::StatusOr<PlacementPtr>> PlacementSource::Refresh(
     uint64_t version, const CallLimit& limit) {
   CO_RETURN_IF_ERROR((co_await AskTogether(version, limit)).status());

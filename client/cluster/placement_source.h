@@ -46,10 +46,6 @@ class PlacementSource {
 
   // Returns the placement that is known; null if none is.
   PlacementPtr Known() const;
-  // Returns the known placement, or the one that a server tells where nothing
-  // is known yet. Errors: those of Refresh.
-  Task<absl::StatusOr<PlacementPtr>> Current(const CallLimit& limit);
-
   // Asks one server after the other, those that live first, until one knows a
   // placement of `version` or a newer one. Returns the newest that is known
   // then, which may be older. Takes the answer to a question of another caller

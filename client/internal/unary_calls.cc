@@ -187,21 +187,11 @@ UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
   return Expects::kTheKnownOne;
 }
 
-void UnaryCalls::SetUpContext(Expects expects, const CallDeadline& deadline,
-                              grpc::ClientContext& context) const {
-  deadline.ApplyTo(context);
-  if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
-}
-
-absl::Status UnaryCalls::OutcomeOf(const grpc::Status& status, Expects expects,
-                                   const CallDeadline& deadline,
-                                   const grpc::ClientContext& context) {
-  RETURN_IF_ERROR(deadline.StatusOf(status));
+void UnaryCalls::Learn(Expects expects, const grpc::ClientContext& context) {
   if (expects == Expects::kTheKnownOne || expects == Expects::kNothingYet) {
     server_.LearnFrom(context);
   }
   if (expects == Expects::kAnyIncarnation) server_.ReplaceFrom(context);
-  return absl::OkStatus();
 }
 
 template <typename Request>
@@ -213,7 +203,8 @@ Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
                       ToBytes(request, max_message_bytes_, *buffers_));
   const Expects expects = ExpectationOf(request);
   grpc::ClientContext context;
-  SetUpContext(expects, deadline, context);
+  deadline.ApplyTo(context);
+  if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
   grpc::ByteBuffer reply;
   grpc::Status status;
   {
@@ -222,7 +213,8 @@ Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
     status = co_await Rpc(*channel_, methods_[static_cast<size_t>(kMethod)],
                           context, message, reply, blocks);
   }
-  CO_RETURN_IF_ERROR(OutcomeOf(status, expects, deadline, context));
+  CO_RETURN_IF_ERROR(deadline.StatusOf(status));
+  Learn(expects, context);
   co_return FromBytes(request, &reply, *buffers_, destinations);
 }
 

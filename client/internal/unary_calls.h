@@ -60,15 +60,8 @@ class UnaryCalls {
   template <typename Request>
   static Expects ExpectationOf(const Request& request);
 
-  // Sets the deadline of an RPC that is about to begin, and the incarnation
-  // that it expects.
-  void SetUpContext(Expects expects, const CallDeadline& deadline,
-                    grpc::ClientContext& context) const;
-  // Returns the outcome of an RPC that has ended, and keeps the incarnation of
-  // the server if `expects` says so.
-  absl::Status OutcomeOf(const grpc::Status& status, Expects expects,
-                         const CallDeadline& deadline,
-                         const grpc::ClientContext& context);
+  // Keeps the incarnation of the server that has answered, as `expects` says.
+  void Learn(Expects expects, const grpc::ClientContext& context);
 
   const std::shared_ptr<grpc::Channel> channel_;
   ServerIncarnation& server_;

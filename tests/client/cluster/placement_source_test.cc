@@ -11,7 +11,6 @@
 #include "client/client.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/internal/grpc_connection.h"
-#include "client/internal/retry_loop.h"
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -121,7 +120,8 @@ TEST_F(PlacementSourceTest, ManyCallsShareAQuestion) {
     SetPlacement(num_questions_, reply);
     return absl::OkStatus();
   };
-  Background first([&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
+  Background first(
+      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
   while (num_questions_ == 0) std::this_thread::yield();
 
   std::vector<std::thread> callers;
@@ -147,7 +147,8 @@ TEST_F(PlacementSourceTest, CallThatIsCancelledWaitsForNoOtherOne) {
     SetPlacement(1, reply);
     return absl::OkStatus();
   };
-  Background first([&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
+  Background first(
+      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
   while (num_questions_ == 0) std::this_thread::yield();
   Background second([&] {
     return source.Refresh(0, CallLimit({.canceller = canceller})).Run();
@@ -172,12 +173,15 @@ TEST_F(PlacementSourceTest, QuestionThatWasCutShortIsAskedAgain) {
     SetPlacement(1, reply);
     return absl::OkStatus();
   };
-  Background first([&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
+  Background first(
+      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
   while (num_questions_ == 0) std::this_thread::yield();
-  Background second(
-      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run().status(); });
-  Background third(
-      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run().status(); });
+  Background second([&] {
+    return source.Refresh(0, CallLimit(CallOptions())).Run().status();
+  });
+  Background third([&] {
+    return source.Refresh(0, CallLimit(CallOptions())).Run().status();
+  });
 
   const std::vector<absl::Status> ends = {second.Result(), third.Result()};
 
@@ -192,14 +196,12 @@ TEST(PlacementQuestionsTest, CallsAtAServerThatIsDownMakeNoConnections) {
   std::atomic<int> num_connections = 0;
   ClusterConnection connection(
       {.addresses = {cluster.address(0), cluster.address(1)},
-       .connect =
-           [&](const std::string& address,
-               std::shared_ptr<ServerIncarnation> known) {
-             ++num_connections;
-             return GrpcConnection::Create(
-                 {.target = address, .server = std::move(known)});
-           },
-       .environment = SystemRetryEnvironment()});
+       .connect = [&](const std::string& address,
+                      std::shared_ptr<ServerIncarnation> known) {
+         ++num_connections;
+         return GrpcConnection::Create(
+             {.target = address, .server = std::move(known)});
+       }});
   const Caller store(connection, "");
   const std::string key = cluster.KeyOf(1);
   ASSERT_OK(store.Init(key, Full({1}, 1)));
