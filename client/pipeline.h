@@ -29,7 +29,7 @@
 #include "client/canceller.h"
 #include "client/client.h"
 #include "client/destination.h"
-#include "client/internal/key_order.h"
+#include "client/internal/calls/key_order.h"
 #include "contract/requests.h"
 
 namespace tensorkv {

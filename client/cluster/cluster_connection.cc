@@ -14,7 +14,7 @@
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/placed_server.h"
 #include "client/cluster/share_outcomes.h"
-#include "client/internal/worker_errors.h"
+#include "client/internal/worker/worker_errors.h"
 #include "contract/reason.h"
 
 namespace tensorkv {

@@ -20,8 +20,8 @@
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
 #include "client/cluster/waits.h"
-#include "client/internal/awaited.h"
-#include "client/internal/task.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
 #include "contract/requests.h"
 
 namespace tensorkv {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "client/cluster/placed_server.h"
-#include "client/internal/retrying_connection.h"
+#include "client/internal/retry/retrying_connection.h"
 
 namespace tensorkv {
 namespace {

@@ -21,9 +21,9 @@
 #include "client/cluster/placement_source.h"
 #include "client/cluster/waits.h"
 #include "client/connection.h"
-#include "client/internal/awaited.h"
-#include "client/internal/retry_loop.h"
-#include "client/internal/task.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
+#include "client/internal/retry/retry_loop.h"
 
 namespace tensorkv {
 

@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/merged_replies.h"
-#include "client/internal/task.h"
+#include "client/internal/calls/task.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
 

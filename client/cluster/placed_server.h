@@ -13,8 +13,8 @@
 #include "client/cluster/placement_source.h"
 #include "client/cluster/waits.h"
 #include "client/connection.h"
-#include "client/internal/awaited.h"
-#include "client/internal/task.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
 
 namespace tensorkv {
 

@@ -8,7 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/internal/message_bytes.h"
+#include "client/internal/transfer/message_bytes.h"
 #include "contract/proto_codec.h"
 
 namespace tensorkv {

@@ -16,10 +16,10 @@
 #include "client/canceller.h"
 #include "client/cluster/waits.h"
 #include "client/connection.h"
-#include "client/internal/awaited.h"
-#include "client/internal/retry_loop.h"
-#include "client/internal/server_incarnation.h"
-#include "client/internal/task.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
+#include "client/internal/retry/retry_loop.h"
+#include "client/internal/transfer/server_incarnation.h"
 #include "contract/placement.h"
 
 namespace tensorkv {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/internal/next_page.h"
+#include "client/internal/calls/next_page.h"
 #include "contract/reason.h"
 
 namespace tensorkv {

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "client/cluster/split_layout.h"
-#include "client/internal/task.h"
+#include "client/internal/calls/task.h"
 #include "contract/requests.h"
 
 namespace tensorkv {

@@ -19,8 +19,8 @@
 #include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/connection.h"
+#include "client/internal/calls/task.h"
 #include "client/internal/steady_now.h"
-#include "client/internal/task.h"
 
 namespace tensorkv {
 

@@ -10,7 +10,7 @@
 
 #include "client/client.h"
 #include "client/cluster/cluster_connection.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
