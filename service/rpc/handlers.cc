@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "contract/any_call.h"
 #include "service/rpc/message_codec.h"
-#include "tensorkv/v1/service.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -29,9 +28,9 @@ template <typename Decoder>
 auto Admitting(const CallDispatch& calls, Decoder decode) {
   return [&calls, decode](grpc::ByteBuffer* bytes, const CallContext& context) {
     auto request = decode(bytes);
-    if (!request.ok()) return request;
-    const absl::Status admitted = calls.Admit(*request, context.caller);
-    return admitted.ok() ? std::move(request) : decltype(request)(admitted);
+    using Admitted = decltype(calls.Admit(*std::move(request), context.caller));
+    if (!request.ok()) return Admitted(request.status());
+    return calls.Admit(*std::move(request), context.caller);
   };
 }
 
@@ -127,10 +126,6 @@ Threads Handler::ThreadsFor(const grpc::ByteBuffer& bytes) const {
   return threads;
 }
 
-bool Handler::IsLong(const grpc::ByteBuffer& bytes) const {
-  return long_if_set != 0 && HasFieldSet(long_if_set, bytes);
-}
-
 Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
     : calls_(*dependencies.calls),
@@ -167,14 +162,6 @@ void Handlers::ChooseThreads() {
       kMaxPeerBytesInline;
   TENSORKV_MIRROR_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
-  choose(Method::kUpdateNamespace, Threads::kLong);
-  choose(Method::kSetRule, Threads::kLong);
-  choose(Method::kUnsetRule, Threads::kLong);
-  choose(Method::kSetMultipliers, Threads::kLong);
-  choose(Method::kUnsetMultipliers, Threads::kLong);
-  choose(Method::kSetHyperparameters, Threads::kLong);
-  handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
-      v1::StatRequest::kComputeDigestsFieldNumber;
 }
 
 void Handlers::AddDataHandlers() {
@@ -265,15 +252,16 @@ void Handlers::AddCall(Method method, Decoder decode, Encoder encode,
       .max_bytes_inline = max_bytes_inline,
       .run = [this, decode, encode](grpc::ByteBuffer* bytes,
                                     CallContext context, Responder respond) {
-        absl::StatusOr<Request> request = decode(bytes, context);
-        if (!request.ok()) return std::move(respond)(request.status());
+        absl::StatusOr<CallDispatch::Admitted<Request>> call =
+            decode(bytes, context);
+        if (!call.ok()) return std::move(respond)(call.status());
         MessageLimits limits = limits_;
-        if constexpr (requires { request->max_reply_bytes; }) {
-          const absl::Status status = BoundReply(*request, limits, context);
+        if constexpr (requires(Request request) { request.max_reply_bytes; }) {
+          const absl::Status status = BoundReply(**call, limits, context);
           if (!status.ok()) return std::move(respond)(status);
         }
         calls_.MakeAdmitted(
-            *std::move(request), std::move(context),
+            *std::move(call), std::move(context),
             Encoded<ReplyTo<Request>>(limits, encode, std::move(respond)));
       }};
 }

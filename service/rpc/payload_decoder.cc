@@ -91,16 +91,16 @@ std::vector<Tensor*> TensorsOf(Request& request) {
 
 // Leaves those tensors of a push in the received bytes that may stay there,
 // whose payloads become empty. Returns the others.
-template <typename Decoded>
 std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
-                                 Decoded& decoded) {
+                                 std::vector<PayloadRange>& payloads,
+                                 PushRequest& request) {
   ReceivedBytes received(bytes);
   std::vector<Tensor*> others;
-  for (size_t i = 0; i < decoded.payloads.size(); ++i) {
-    PayloadRange& payload = decoded.payloads[i];
-    PushEntry& entry = decoded.request.entries[i];
-    if (MayStay(entry, payload) && received.Give(payload, entry.tensor)) {
-      payload.size_bytes = 0;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    PushEntry& entry = request.entries[i];
+    if (MayStay(entry, payloads[i]) &&
+        received.Give(payloads[i], entry.tensor)) {
+      payloads[i].size_bytes = 0;
     } else {
       others.push_back(&entry.tensor);
     }
@@ -110,14 +110,14 @@ std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
 
 // Returns whether the message of a push is worth keeping: but for a sixth it is
 // elements that may stay in it, which is what budgets count of it.
-template <typename Decoded>
-bool IsWorthKeeping(uint64_t message_bytes, const Decoded& decoded) {
+bool IsWorthKeeping(uint64_t message_bytes,
+                    const std::vector<PayloadRange>& payloads,
+                    const PushRequest& request) {
   if (message_bytes < kMinBytesInPlace) return false;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < decoded.payloads.size(); ++i) {
-    const PayloadRange& payload = decoded.payloads[i];
-    if (!MayStay(decoded.request.entries[i], payload)) continue;
-    bytes += payload.size_bytes;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    if (!MayStay(request.entries[i], payloads[i])) continue;
+    bytes += payloads[i].size_bytes;
   }
   return bytes >= message_bytes - message_bytes / 6;
 }
@@ -135,62 +135,64 @@ absl::Status CheckBools(absl::Span<const Entry> entries) {
 
 }  // namespace
 
-template <typename Decoded>
-absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
-                                             Decoded& decoded,
-                                             const CallContext& context) const {
-  RETURN_IF_ERROR(calls_.Admit(decoded.request, context.caller));
+template <typename Request>
+absl::Status PayloadDecoder::ReceivePayloads(
+    grpc::ByteBuffer* bytes, std::vector<PayloadRange>& payloads,
+    Request& request, const CallContext& context) const {
   bool is_in_place = false;
   std::vector<Tensor*> staged;
-  if constexpr (std::is_base_of_v<PushRequest, decltype(decoded.request)>) {
-    is_in_place = IsWorthKeeping(bytes->Length(), decoded) &&
-                  calls_.staging().ReadsInPlace(decoded.request.name_space);
-    if (is_in_place) staged = ReadInPlace(*bytes, decoded);
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    is_in_place = IsWorthKeeping(bytes->Length(), payloads, request) &&
+                  calls_.staging().ReadsInPlace(request.name_space);
+    if (is_in_place) staged = ReadInPlace(*bytes, payloads, request);
   }
-  if (!is_in_place) staged = TensorsOf(decoded.request);
+  if (!is_in_place) staged = TensorsOf(request);
   if (!is_in_place || !staged.empty()) {
     RETURN_IF_ERROR(
-        calls_.staging().Allocate(decoded.request.name_space, staged, context));
+        calls_.staging().Allocate(request.name_space, staged, context));
     grpc::ProtoBufferReader reader(bytes);
-    if (!ReadPayloads(&reader, decoded.payloads, TensorsOf(decoded.request))) {
+    if (!ReadPayloads(&reader, payloads, TensorsOf(request))) {
       return absl::InternalError("payload: cannot be read again");
     }
   }
-  using Entry = std::remove_cvref_t<decltype(decoded.request.entries[0])>;
-  RETURN_IF_ERROR(CheckBools<Entry>(decoded.request.entries));
+  using Entry = std::remove_cvref_t<decltype(request.entries[0])>;
+  RETURN_IF_ERROR(CheckBools<Entry>(request.entries));
   bytes->Clear();
   return absl::OkStatus();
 }
 
-template <typename Message, auto Read>
-auto PayloadDecoder::Decode(grpc::ByteBuffer* bytes,
-                            const CallContext& context) const {
+template <typename Message, auto Read, typename Request>
+absl::StatusOr<CallDispatch::Admitted<Request>> PayloadDecoder::Decode(
+    grpc::ByteBuffer* bytes, const CallContext& context) const {
   grpc::ProtoBufferReader reader(bytes);
   auto decoded = Read(&reader, bytes->Length(), limits_.max_entries);
-  using Result = decltype(tensorkv::Decode<Message>(bytes, limits_));
   if (!decoded) {
-    Result request = tensorkv::Decode<Message>(bytes, limits_);
-    if (!request.ok()) return request;
-    const absl::Status admitted = calls_.Admit(*request, context.caller);
-    return admitted.ok() ? std::move(request) : Result(admitted);
+    ASSIGN_OR_RETURN(Request request,
+                     tensorkv::Decode<Message>(bytes, limits_));
+    return calls_.Admit(std::move(request), context.caller);
   }
-  const absl::Status received = ReceivePayloads(bytes, *decoded, context);
-  return received.ok() ? Result(std::move(decoded->request)) : Result(received);
+  ASSIGN_OR_RETURN(Admitted<Request> admitted,
+                   calls_.Admit(std::move(decoded->request), context.caller));
+  RETURN_IF_ERROR(
+      ReceivePayloads(bytes, decoded->payloads, *admitted, context));
+  return admitted;
 }
 
-absl::StatusOr<InitRequest> PayloadDecoder::Init(
+absl::StatusOr<CallDispatch::Admitted<InitRequest>> PayloadDecoder::Init(
     grpc::ByteBuffer* bytes, const CallContext& context) const {
-  return Decode<v1::InitRequest, ReadInit>(bytes, context);
+  return Decode<v1::InitRequest, ReadInit, InitRequest>(bytes, context);
 }
 
-absl::StatusOr<PushRequest> PayloadDecoder::Push(
+absl::StatusOr<CallDispatch::Admitted<PushRequest>> PayloadDecoder::Push(
     grpc::ByteBuffer* bytes, const CallContext& context) const {
-  return Decode<v1::PushRequest, ReadPush>(bytes, context);
+  return Decode<v1::PushRequest, ReadPush, PushRequest>(bytes, context);
 }
 
-absl::StatusOr<PushPullRequest> PayloadDecoder::PushPull(
-    grpc::ByteBuffer* bytes, const CallContext& context) const {
-  return Decode<v1::PushPullRequest, ReadPushPull>(bytes, context);
+absl::StatusOr<CallDispatch::Admitted<PushPullRequest>>
+PayloadDecoder::PushPull(grpc::ByteBuffer* bytes,
+                         const CallContext& context) const {
+  return Decode<v1::PushPullRequest, ReadPushPull, PushPullRequest>(bytes,
+                                                                    context);
 }
 
 }  // namespace tensorkv

@@ -4,7 +4,10 @@
 #ifndef TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
 #define TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "contract/payload_reader.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
@@ -23,23 +26,29 @@ namespace tensorkv {
 // NotFound (namespace) · ResourceExhausted (budget).
 class PayloadDecoder {
  public:
+  template <typename Request>
+  using Admitted = CallDispatch::Admitted<Request>;
+
   // `calls` outlives the decoder.
   PayloadDecoder(const CallDispatch* calls, const MessageLimits& limits)
       : calls_(*calls), limits_(limits) {}
 
   // Decode and admit the request of the method of that name.
-  absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes,
-                                   const CallContext& context) const;
-  absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,
-                                   const CallContext& context) const;
-  absl::StatusOr<PushPullRequest> PushPull(grpc::ByteBuffer* bytes,
-                                           const CallContext& context) const;
+  absl::StatusOr<Admitted<InitRequest>> Init(grpc::ByteBuffer* bytes,
+                                             const CallContext& context) const;
+  absl::StatusOr<Admitted<PushRequest>> Push(grpc::ByteBuffer* bytes,
+                                             const CallContext& context) const;
+  absl::StatusOr<Admitted<PushPullRequest>> PushPull(
+      grpc::ByteBuffer* bytes, const CallContext& context) const;
 
  private:
-  template <typename Message, auto Read>
-  auto Decode(grpc::ByteBuffer* bytes, const CallContext& context) const;
-  template <typename Decoded>
-  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded,
+  template <typename Message, auto Read, typename Request>
+  absl::StatusOr<Admitted<Request>> Decode(grpc::ByteBuffer* bytes,
+                                           const CallContext& context) const;
+  template <typename Request>
+  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes,
+                               std::vector<PayloadRange>& payloads,
+                               Request& request,
                                const CallContext& context) const;
 
   const CallDispatch& calls_;

@@ -44,6 +44,13 @@ class PayloadDecoderTest : public ::testing::Test {
     return Bytes(message.SerializeAsString());
   }
 
+  template <typename Request>
+  static absl::StatusOr<Request> RequestOf(
+      absl::StatusOr<CallDispatch::Admitted<Request>> call) {
+    if (!call.ok()) return call.status();
+    return std::move(**call);
+  }
+
   testing::FakeStaging staging_;
   const CallDispatch calls_{{.staging = &staging_}};
   const PayloadDecoder decoder_{&calls_, {.max_entries = 3}};
@@ -52,7 +59,8 @@ class PayloadDecoderTest : public ::testing::Test {
 TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push,
+                       RequestOf(decoder_.Push(&bytes, {})));
 
   ASSERT_EQ(push.entries.size(), 3u);
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
@@ -68,7 +76,7 @@ TEST_F(PayloadDecoderTest, PushPullIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(request);
 
   ASSERT_OK_AND_ASSIGN(const PushPullRequest push,
-                       decoder_.PushPull(&bytes, {}));
+                       RequestOf(decoder_.PushPull(&bytes, {})));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(push.dtype, DType::kF16);
@@ -81,7 +89,8 @@ TEST_F(PayloadDecoderTest, InitIsReadIntoStagedMemory) {
   init.entries.push_back({"a", Vector({1, 2})});
   grpc::ByteBuffer bytes = Encoded<v1::InitRequest>(init);
 
-  ASSERT_OK_AND_ASSIGN(const InitRequest decoded, decoder_.Init(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const InitRequest decoded,
+                       RequestOf(decoder_.Init(&bytes, {})));
 
   EXPECT_EQ(decoded.on_existing, OnExisting::kKeep);
   EXPECT_THAT(decoded.entries[0].tensor, HasElements({1, 2}));
@@ -96,7 +105,8 @@ TEST_F(PayloadDecoderTest, OtherFieldOrdersGoThroughTheGeneratedCode) {
   grpc::ByteBuffer bytes =
       Bytes(entries.SerializeAsString() + name.SerializeAsString());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes, {}));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push,
+                       RequestOf(decoder_.Push(&bytes, {})));
 
   EXPECT_EQ(push.name_space, "n");
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
@@ -143,7 +153,7 @@ class InPlaceTest : public PayloadDecoderTest {
     }
     grpc::ByteBuffer bytes(slices.data(), slices.size());
     const PayloadDecoder decoder(&calls_, {.max_entries = 100});
-    return *decoder.Push(&bytes, {});
+    return **decoder.Push(&bytes, {});
   }
 
   // How many of its tensors share memory, as those in one slice do.
