@@ -32,7 +32,10 @@ class PushedKey {
     RETURN_IF_ERROR(key->Stage(bytes));
     SetRuleRequest set_rule;
     set_rule.mutable_rule()->set_name("adam");
-    RETURN_IF_ERROR(key->store_.SetRule(set_rule));
+    const auto set = Await<SetRuleReply>([&](ReplyCallback<SetRuleReply> done) {
+      key->store_.SetRule(set_rule, {}, std::move(done));
+    });
+    RETURN_IF_ERROR(set.status());
     RETURN_IF_ERROR(key->Init());
     return key;
   }

@@ -20,7 +20,8 @@ using Summaries = std::vector<NamespaceSummary>;
 using Labels = std::vector<ClientMetric::Label>;
 
 constexpr const char* kWaitReasons[] = {
-    "key", "version", "update", "round", "staleness", "barrier", "attempt"};
+    "key",       "version", "update",  "round",
+    "staleness", "barrier", "attempt", "rules"};
 static_assert(std::size(kWaitReasons) == kNumWaitReasons);
 
 // Takes a sample of a namespace: its value, and its labels beside that of the

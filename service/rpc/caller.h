@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "contract/method.h"
 #include "contract/retry_delay.h"
@@ -50,6 +51,18 @@ inline absl::StatusOr<CallerQuotas::Share> TakeShare(
   if (access == nullptr) return CallerQuotas::Share();
   return access->TakeShare(caller, load,
                            [&context] { return PeerHostOf(context.peer()); });
+}
+
+// Returns the name by which calls of the caller share threads with those of
+// others: its identity, however many connections it opens; without one its
+// host, as for quotas. On this host, where nothing tells callers apart, each
+// connection has a share: what may connect here can take the cores anyway.
+inline std::string TaskOwnerOf(const Caller& caller, const std::string& peer) {
+  if (caller.name != kAnonymous) return caller.name;
+  std::string host = PeerHostOf(peer);
+  const bool is_here = absl::StartsWith(host, "127.") || host == "::" ||
+                       absl::StartsWith(peer, "unix");
+  return is_here ? peer : host;
 }
 
 // Adds the retry delay of an error, if it has one, to the trailing metadata,

@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "contract/any_call.h"
 #include "service/rpc/message_codec.h"
-#include "tensorkv/v1/service.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -115,10 +114,6 @@ Threads Handler::ThreadsFor(const grpc::ByteBuffer& bytes) const {
   return threads;
 }
 
-bool Handler::IsLong(const grpc::ByteBuffer& bytes) const {
-  return long_if_set != 0 && HasFieldSet(long_if_set, bytes);
-}
-
 Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
     : calls_(*dependencies.calls),
@@ -155,14 +150,6 @@ void Handlers::ChooseThreads() {
       kMaxPeerBytesInline;
   TENSORKV_MIRROR_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
-  choose(Method::kUpdateNamespace, Threads::kLong);
-  choose(Method::kSetRule, Threads::kLong);
-  choose(Method::kUnsetRule, Threads::kLong);
-  choose(Method::kSetMultipliers, Threads::kLong);
-  choose(Method::kUnsetMultipliers, Threads::kLong);
-  choose(Method::kSetHyperparameters, Threads::kLong);
-  handlers_[static_cast<size_t>(Method::kStat)].long_if_set =
-      v1::StatRequest::kComputeDigestsFieldNumber;
 }
 
 void Handlers::AddDataHandlers() {
@@ -237,15 +224,16 @@ void Handlers::AddCall(Method method, Decoder decode, Encoder encode,
       .max_bytes_inline = max_bytes_inline,
       .run = [this, decode, encode](grpc::ByteBuffer* bytes,
                                     CallContext context, Responder respond) {
-        absl::StatusOr<Request> request = decode(bytes, context);
-        if (!request.ok()) return std::move(respond)(request.status());
+        absl::StatusOr<CallDispatch::Admitted<Request>> call =
+            decode(bytes, context);
+        if (!call.ok()) return std::move(respond)(call.status());
         MessageLimits limits = limits_;
-        if constexpr (requires { request->max_reply_bytes; }) {
-          const absl::Status status = BoundReply(*request, limits, context);
+        if constexpr (requires(Request request) { request.max_reply_bytes; }) {
+          const absl::Status status = BoundReply(**call, limits, context);
           if (!status.ok()) return std::move(respond)(status);
         }
         calls_.MakeAdmitted(
-            *std::move(request), std::move(context),
+            *std::move(call), std::move(context),
             Encoded<ReplyTo<Request>>(limits, encode, std::move(respond)));
       }};
 }
@@ -273,13 +261,11 @@ void Handlers::AddRead(Encoder encode) {
 
 template <typename Request, typename Encoder>
 void Handlers::AddPlain(Encoder encode, int64_t max_bytes_inline) {
-  const auto parse =
-      [this](grpc::ByteBuffer* bytes,
-             const CallContext& context) -> absl::StatusOr<Request> {
+  const auto parse = [this](grpc::ByteBuffer* bytes, const CallContext& context)
+      -> absl::StatusOr<CallDispatch::Admitted<Request>> {
     Request request;
     RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-    RETURN_IF_ERROR(calls_.Admit(request, context.caller));
-    return request;
+    return calls_.Admit(std::move(request), context.caller);
   };
   AddCall<Request>(kMethodOf<Request>, parse, encode, max_bytes_inline);
 }

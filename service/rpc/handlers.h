@@ -37,12 +37,12 @@ struct HandlerDependencies {
       ask_peer;
 };
 
-// The threads that handle a call. Calls that may wait or compute for long have
-// threads of their own, so that they hold up only calls of the same kind.
+// The threads that handle a call. What waits for a disk or for other servers
+// has threads of its own, so that it holds up only calls of the same kind;
+// calls that wait in the store do so on no thread.
 enum class Threads : uint8_t {
   kGrpc,     // gRPC's own: few entries, and not too many bytes
   kShared,   // all else that is soon done
-  kLong,     // verbs that wait for another of their kind, or read whole values
   kDisk,     // those that wait for a disk
   kCluster,  // those that wait for other servers
 };
@@ -51,18 +51,11 @@ enum class Threads : uint8_t {
 struct Handler {
   // Returns the threads for a call of these bytes: kGrpc if it is small enough.
   Threads ThreadsFor(const grpc::ByteBuffer& bytes) const;
-  // Returns whether a call that runs on kShared must move to kLong, as its
-  // field `long_if_set` is set. Not to be called on gRPC's threads: it looks at
-  // all fields.
-  bool IsLong(const grpc::ByteBuffer& bytes) const;
 
   // The most bytes of a request that gRPC's threads handle; -1: none.
   int64_t max_bytes_inline = -1;
   // The threads of all other requests.
   Threads threads = Threads::kShared;
-  // The number of the field that, if set, says that a call takes long; 0: there
-  // is none.
-  int long_if_set = 0;
   // Handles a call: empties its bytes, and calls the Responder once, now or
   // later on another thread. Thread-safe. Null: the method is not implemented.
   std::function<void(grpc::ByteBuffer*, CallContext, Responder)> run;

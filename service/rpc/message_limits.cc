@@ -125,24 +125,6 @@ bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes) {
   return false;
 }
 
-bool HasFieldSet(int field, const grpc::ByteBuffer& bytes) {
-  grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(&bytes));
-  if (!reader.status().ok()) return false;
-  CodedInputStream input(&reader);
-  bool is_set = false;
-  while (const uint32_t tag = input.ReadTag()) {
-    if (tag ==
-        WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT)) {
-      uint64_t value = 0;
-      if (!input.ReadVarint64(&value)) return is_set;
-      is_set = value != 0;  // the last one counts
-    } else if (!WireFormatLite::SkipField(&input, tag)) {
-      return is_set;
-    }
-  }
-  return is_set;
-}
-
 absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
                             const Descriptor& type,
                             const MessageLimits& limits) {

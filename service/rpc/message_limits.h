@@ -37,11 +37,6 @@ absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
 // is known ahead at little cost.
 bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes);
 
-// Returns whether an encoded message sets the number or bool `field` to another
-// value than 0, without decoding the message. For bytes that are no message,
-// either answer may come.
-bool HasFieldSet(int field, const grpc::ByteBuffer& bytes);
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_

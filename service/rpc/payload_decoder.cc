@@ -95,16 +95,16 @@ std::vector<Tensor*> TensorsOf(Request& request) {
 
 // Leaves those tensors of a push in the received bytes that may stay there,
 // whose payloads become empty. Returns the others.
-template <typename Decoded>
 std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
-                                 Decoded& decoded) {
+                                 std::vector<PayloadRange>& payloads,
+                                 PushRequest& request) {
   ReceivedBytes received(bytes);
   std::vector<Tensor*> others;
-  for (size_t i = 0; i < decoded.payloads.size(); ++i) {
-    PayloadRange& payload = decoded.payloads[i];
-    PushEntry& entry = decoded.call.entries[i];
-    if (MayStay(entry, payload) && received.Give(payload, entry.tensor)) {
-      payload.size_bytes = 0;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    PushEntry& entry = request.entries[i];
+    if (MayStay(entry, payloads[i]) &&
+        received.Give(payloads[i], entry.tensor)) {
+      payloads[i].size_bytes = 0;
     } else {
       others.push_back(&entry.tensor);
     }
@@ -114,14 +114,14 @@ std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
 
 // Returns whether the message of a push is worth keeping: but for a sixth it is
 // elements that may stay in it, which is what budgets count of it.
-template <typename Decoded>
-bool IsWorthKeeping(uint64_t message_bytes, const Decoded& decoded) {
+bool IsWorthKeeping(uint64_t message_bytes,
+                    const std::vector<PayloadRange>& payloads,
+                    const PushRequest& request) {
   if (message_bytes < kMinBytesInPlace) return false;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < decoded.payloads.size(); ++i) {
-    const PayloadRange& payload = decoded.payloads[i];
-    if (!MayStay(decoded.call.entries[i], payload)) continue;
-    bytes += payload.size_bytes;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    if (!MayStay(request.entries[i], payloads[i])) continue;
+    bytes += payloads[i].size_bytes;
   }
   return bytes >= message_bytes - message_bytes / 6;
 }
@@ -148,53 +148,54 @@ absl::Status CheckBools(absl::Span<const Entry> entries) {
 
 }  // namespace
 
-template <typename Decoded>
-absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
-                                             Decoded& decoded,
-                                             const CallContext& context) const {
-  using Request = decltype(decoded.call);
+template <typename Request>
+absl::Status PayloadDecoder::ReceivePayloads(
+    grpc::ByteBuffer* bytes, std::vector<PayloadRange>& payloads,
+    Request& request, const CallContext& context) const {
   bool is_in_place = false;
   std::vector<Tensor*> staged;
   if constexpr (kIsStaged<Request> && std::is_base_of_v<PushRequest, Request>) {
-    is_in_place = IsWorthKeeping(bytes->Length(), decoded) &&
-                  calls_.staging().ReadsInPlace(decoded.call.name_space);
-    if (is_in_place) staged = ReadInPlace(*bytes, decoded);
+    is_in_place = IsWorthKeeping(bytes->Length(), payloads, request) &&
+                  calls_.staging().ReadsInPlace(request.name_space);
+    if (is_in_place) staged = ReadInPlace(*bytes, payloads, request);
   }
-  if (!is_in_place) staged = TensorsOf(decoded.call);
+  if (!is_in_place) staged = TensorsOf(request);
   if (!is_in_place || !staged.empty()) {
     if constexpr (kIsStaged<Request>) {
       RETURN_IF_ERROR(
-          calls_.staging().Allocate(decoded.call.name_space, staged, context));
+          calls_.staging().Allocate(request.name_space, staged, context));
     } else {
       RETURN_IF_ERROR(Allocate(staged));
     }
     grpc::ProtoBufferReader reader(bytes);
-    if (!ReadPayloads(&reader, decoded.payloads, TensorsOf(decoded.call))) {
+    if (!ReadPayloads(&reader, payloads, TensorsOf(request))) {
       return absl::InternalError("payload: cannot be read again");
     }
   }
-  using Entry = std::remove_cvref_t<decltype(decoded.call.entries[0])>;
-  return CheckBools<Entry>(decoded.call.entries);
+  using Entry = std::remove_cvref_t<decltype(request.entries[0])>;
+  return CheckBools<Entry>(request.entries);
 }
 
 template <typename Request>
-absl::StatusOr<VerbRequest<Request>> PayloadDecoder::Decode(
-    grpc::ByteBuffer* bytes, const CallContext& context) const {
+absl::StatusOr<CallDispatch::Admitted<VerbRequest<Request>>>
+PayloadDecoder::Decode(grpc::ByteBuffer* bytes,
+                       const CallContext& context) const {
   ASSIGN_OR_RETURN(Decoded<Request> decoded,
                    ReadAnyForm<Request>(bytes, limits_));
-  const VerbRequest<Request>& call = decoded.call;
-  RETURN_IF_ERROR(calls_.Admit(call, context.caller));
-  using Entry = std::remove_cvref_t<decltype(call.entries[0])>;
+  ASSIGN_OR_RETURN(CallDispatch::Admitted<Request> admitted,
+                   calls_.Admit(std::move(decoded.call), context.caller));
+  using Entry = std::remove_cvref_t<decltype(admitted->entries[0])>;
   if constexpr (requires(Entry & entry) { entry.tensor; }) {
-    RETURN_IF_ERROR(ReceivePayloads(bytes, decoded, context));
+    RETURN_IF_ERROR(
+        ReceivePayloads(bytes, decoded.payloads, *admitted, context));
   }
   bytes->Clear();
-  return std::move(decoded.call);
+  return admitted;
 }
 
-#define TENSORKV_INSTANTIATE(Request)                       \
-  template absl::StatusOr<VerbRequest<Request>>             \
-  PayloadDecoder::Decode<Request>(grpc::ByteBuffer * bytes, \
+#define TENSORKV_INSTANTIATE(Request)                                   \
+  template absl::StatusOr<CallDispatch::Admitted<VerbRequest<Request>>> \
+  PayloadDecoder::Decode<Request>(grpc::ByteBuffer * bytes,             \
                                   const CallContext& context) const
 TENSORKV_INSTANTIATE(InitRequest);
 TENSORKV_INSTANTIATE(SetStateRequest);

@@ -5,8 +5,10 @@
 #define TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
 
 #include <type_traits>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "contract/payload_reader.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
@@ -38,12 +40,14 @@ class PayloadDecoder {
   // Errors: those of ReadAnyForm in message_codec.h · why the call is not
   // admitted · NotFound (namespace) · ResourceExhausted (budget).
   template <typename Request>
-  absl::StatusOr<VerbRequest<Request>> Decode(grpc::ByteBuffer* bytes,
-                                              const CallContext& context) const;
+  absl::StatusOr<CallDispatch::Admitted<VerbRequest<Request>>> Decode(
+      grpc::ByteBuffer* bytes, const CallContext& context) const;
 
  private:
-  template <typename Decoded>
-  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded,
+  template <typename Request>
+  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes,
+                               std::vector<PayloadRange>& payloads,
+                               Request& request,
                                const CallContext& context) const;
 
   const CallDispatch& calls_;

@@ -98,7 +98,7 @@ void StreamCall::OnReadDone(bool ok) {
   }
   if (!ok) return Close();
   if (message_.Length() <= max_inline_bytes) return Receive();
-  environment_.pool->Submit(context_.peer(),
+  environment_.pool->Submit(TaskOwnerOf(caller_, context_.peer()),
                             [self = shared_from_this()] { self->Receive(); });
 }
 

@@ -56,15 +56,13 @@ void TensorKvServices::AddStream(Method method) {
 }
 
 void TensorKvServices::Handle(const Handler& handler, grpc::ByteBuffer* bytes,
-                              UnaryCall* call, const std::string& peer) {
+                              UnaryCall* call,
+                              const grpc::CallbackServerContext& context) {
   const Threads threads = handler.ThreadsFor(*bytes);
   if (threads == Threads::kGrpc) return call->Handle(handler, bytes);
-  pools_.of(threads).Submit(peer, [this, &handler, bytes, call, peer] {
-    if (!handler.IsLong(*bytes)) return call->Handle(handler, bytes);
-    pools_.of(Threads::kLong).Submit(peer, [&handler, bytes, call] {
-      call->Handle(handler, bytes);
-    });
-  });
+  pools_.of(threads).Submit(
+      TaskOwnerOf(call->caller(), context.peer()),
+      [&handler, bytes, call] { call->Handle(handler, bytes); });
 }
 
 // The handler empties the request, which frees the received bytes while the
@@ -94,7 +92,7 @@ void TensorKvServices::AddUnary(Method method) {
         if (!status.ok()) {
           call->Respond(status);
         } else {
-          Handle(handler, bytes, call, context->peer());
+          Handle(handler, bytes, call, *context);
         }
         return call;
       }));

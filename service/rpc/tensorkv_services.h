@@ -28,12 +28,11 @@ namespace tensorkv {
 //
 // Nothing that takes long, or may block, runs on gRPC's few threads: requests
 // of more than 1 MiB (messages of 2 MiB in streams, and of other servers) or
-// 1024 entries, and verbs that read or change many keys, run on a pool, where a
-// connection never takes all threads. Verbs that may wait for something that
-// does not end soon (a checkpoint, another change of rules, a disk, another
-// server), or read whole values to answer with a few bytes, have pools of their
-// own (Threads). So whatever the others do, leases are renewed and small calls
-// go on, and so do large ones whatever is waited for.
+// 1024 entries, and verbs that read or change many keys, run on a pool, where
+// callers take turns and none has all threads (TaskOwnerOf). Verbs that wait
+// for a disk or for other servers have pools of their own (Threads). So
+// whatever the others do, leases are renewed and small calls go on, and so do
+// large ones whatever is waited for.
 class TensorKvServices {
  public:
   // All outlive the server that the services are registered with; the pool of
@@ -64,8 +63,6 @@ class TensorKvServices {
 
     TaskPool& of(Threads threads) {
       switch (threads) {
-        case Threads::kLong:
-          return of_long;
         case Threads::kDisk:
           return of_disk;
         case Threads::kCluster:
@@ -75,10 +72,9 @@ class TensorKvServices {
       }
     }
 
-    TaskPool of_long{kThreadsOfWaits};
     TaskPool of_disk{kThreadsOfWaits};
     TaskPool of_cluster{kThreadsOfWaits};
-    TaskPool shared;  // last: what it runs may submit to the others
+    TaskPool shared;
   };
 
   // Add a method to its service.
@@ -86,7 +82,7 @@ class TensorKvServices {
   void AddStream(Method method);
   // Has `handler` answer the call, on the threads that it says.
   void Handle(const Handler& handler, grpc::ByteBuffer* bytes, UnaryCall* call,
-              const std::string& peer);
+              const grpc::CallbackServerContext& context);
 
   const Handlers& handlers_;
   StreamCall::Environment streams_;

@@ -49,32 +49,56 @@ class CallDispatch {
 
   Staging& staging() const { return *parts_.staging; }
 
+  // A request that every stage has admitted: Admit alone makes one. Whoever has
+  // it may fill in elements, and nothing else.
+  template <typename Request>
+  class Admitted {
+   public:
+    // Rows are pushed and pulled as tensors are.
+    template <typename OfRows>
+    requires(std::is_base_of_v<Request, OfRows>&& kIsOfRows<OfRows>)
+        // NOLINTNEXTLINE(google-explicit-constructor)
+        Admitted(Admitted<OfRows> other)
+        : request_(std::move(*other)) {}
+
+    Request& operator*() { return request_; }
+    Request* operator->() { return &request_; }
+
+   private:
+    friend class CallDispatch;
+    explicit Admitted(Request request) : request_(std::move(request)) {}
+
+    Request request_;
+  };
+
   // Notes what the call is about in its caller's record, for the log, and has
   // every stage admit it. Errors: the first refusal, of which the stages before
   // hear by Done.
   template <typename Request>
-  absl::Status Admit(const Request& request, const Caller& caller) const {
-    return AdmitCall(StagedCall(request, caller));
+  absl::StatusOr<Admitted<Request>> Admit(Request request,
+                                          const Caller& caller) const {
+    RETURN_IF_ERROR(AdmitCall(StagedCall(request, caller)));
+    return Admitted<Request>(std::move(request));
   }
 
   // Makes a call that was admitted.
   template <typename Request>
-  void MakeAdmitted(Request request, CallContext context,
+  void MakeAdmitted(Admitted<Request> admitted, CallContext context,
                     ReplyCallback<ReplyTo<Request>> done) const {
     if (ends_are_heard_[static_cast<size_t>(kMethodOf<Request>)]) {
-      done = ToldOfEnd<ReplyTo<Request>>(StagedCall(request, context.caller),
+      done = ToldOfEnd<ReplyTo<Request>>(StagedCall(*admitted, context.caller),
                                          std::move(done));
     }
-    Start(std::move(request), std::move(context), std::move(done));
+    Start(std::move(*admitted), std::move(context), std::move(done));
   }
 
   // Admits the call and makes it.
   template <typename Request>
   void Make(Request request, CallContext context,
             ReplyCallback<ReplyTo<Request>> done) const {
-    absl::Status refusal = Admit(request, context.caller);
-    if (!refusal.ok()) return std::move(done)(std::move(refusal));
-    MakeAdmitted(std::move(request), std::move(context), std::move(done));
+    auto admitted = Admit(std::move(request), context.caller);
+    if (!admitted.ok()) return std::move(done)(admitted.status());
+    MakeAdmitted(*std::move(admitted), std::move(context), std::move(done));
   }
 
   // Makes the call, and waits for its reply on this thread.
@@ -92,7 +116,7 @@ class CallDispatch {
   template <typename Request>
   absl::Status CheckManifest(const Request& request,
                              const CallContext& context) const {
-    RETURN_IF_ERROR(Admit(request, context.caller));
+    RETURN_IF_ERROR(AdmitCall(StagedCall(request, context.caller)));
     if constexpr (std::is_same_v<Request, InitRequest>) {
       return staging().CheckInit(request, context);
     } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
@@ -125,6 +149,7 @@ class CallDispatch {
   TENSORKV_START(store, SetState)
   TENSORKV_START(store, GetState)
   TENSORKV_START(store, Delete)
+  TENSORKV_START(store, Stat)
   TENSORKV_START(namespaces, Barrier)
   TENSORKV_ADMIN_METHODS(TENSORKV_START_ADMIN)
 #undef TENSORKV_START_ADMIN
@@ -133,10 +158,6 @@ class CallDispatch {
              ReplyCallback<ListReply> done) const {
     std::move(done)(parts_.list ? parts_.list(request, context)
                                 : parts_.store->List(request, context));
-  }
-  void Start(const StatRequest& request, const CallContext& context,
-             ReplyCallback<StatReply> done) const {
-    std::move(done)(parts_.store->Stat(request, context));
   }
   void Start(const DescribeNamespaceRequest& request,
              const CallContext& context,

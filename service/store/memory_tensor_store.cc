@@ -20,12 +20,6 @@ absl::Status ShuttingDown() {
                     Reason::kServerStopping);
 }
 
-absl::Status ExistsAlready(absl::string_view name_space) {
-  return WithReason(absl::AlreadyExistsError(absl::StrCat(
-                        "namespace ", Quoted(name_space), " exists already")),
-                    Reason::kNamespaceExists, {{"namespace", name_space}});
-}
-
 // A caller that expects another incarnation hears that it is another, not that
 // this one lacks the namespace.
 template <typename Found>
@@ -35,16 +29,13 @@ absl::StatusOr<Found> OrRemembered(absl::StatusOr<Found> found,
   return found;
 }
 
-// Calls `done` with the outcome of a call that was made on this thread.
-template <typename Outcome, typename Reply>
-void PassOn(Outcome outcome, ReplyCallback<Reply> done) {
-  Reply reply;
-  const absl::Status status = SetReply(std::move(outcome), reply);
-  if (!status.ok()) return std::move(done)(status);
-  std::move(done)(std::move(reply));
-}
-
 }  // namespace
+
+absl::Status MemoryTensorStore::ExistsAlready(absl::string_view name_space) {
+  return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                        "namespace ", Quoted(name_space), " exists already")),
+                    Reason::kNamespaceExists, {{"namespace", name_space}});
+}
 
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* device, Alarms* alarms)
@@ -150,20 +141,6 @@ void MemoryTensorStore::MakeInNamespace(Request request, CallContext context,
       [in = *found, verb](auto... call) { verb(*in, std::move(call)...); });
 }
 
-void MemoryTensorStore::Init(InitRequest request, CallContext context,
-                             ReplyCallback<InitReply> done) {
-  MakeInNamespace(
-      std::move(request), std::move(context), std::move(done),
-      [](Namespace& in, auto... call) { in.Init(std::move(call)...); });
-}
-
-void MemoryTensorStore::Push(PushRequest request, CallContext context,
-                             ReplyCallback<PushReply> done) {
-  MakeInNamespace(
-      std::move(request), std::move(context), std::move(done),
-      [](Namespace& in, auto... call) { in.Push(std::move(call)...); });
-}
-
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
@@ -180,13 +157,6 @@ void MemoryTensorStore::PushPull(PushPullRequest request, CallContext context,
                std::move(done));
 }
 
-void MemoryTensorStore::SetState(SetStateRequest request, CallContext context,
-                                 ReplyCallback<SetStateReply> done) {
-  MakeInNamespace(
-      std::move(request), std::move(context), std::move(done),
-      [](Namespace& in, auto... call) { in.SetState(std::move(call)...); });
-}
-
 void MemoryTensorStore::GetState(GetStateRequest request, CallContext context,
                                  ReplyCallback<GetStateReply> done) {
   const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
@@ -194,32 +164,18 @@ void MemoryTensorStore::GetState(GetStateRequest request, CallContext context,
   (*found)->GetState(std::move(request), context, std::move(done));
 }
 
-void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
-                                ReplyCallback<BarrierReply> done) {
-  MakeInNamespace(
-      std::move(request), std::move(context), std::move(done),
-      [](Namespace& in, auto... call) { in.Barrier(std::move(call)...); });
-}
-
-void MemoryTensorStore::Delete(DeleteRequest request, CallContext context,
-                               ReplyCallback<DeleteReply> done) {
-  MakeInNamespace(std::move(request), std::move(context), std::move(done),
-                  [](Namespace& in, const DeleteRequest& call,
-                     const CallContext&, ReplyCallback<DeleteReply> end) {
-                    PassOn(in.Delete(call), std::move(end));
-                  });
-}
-
-#define TENSORKV_VERB(name, ...)                                            \
-  void MemoryTensorStore::name(name##Request request, CallContext context,  \
-                               ReplyCallback<name##Reply> done) {           \
-    MakeInNamespace(                                                        \
-        std::move(request), std::move(context), std::move(done),            \
-        [](Namespace& in, const name##Request& call, const CallContext& of, \
-           ReplyCallback<name##Reply> end) {                                \
-          PassOn(in.name(call, of), std::move(end));                        \
-        });                                                                 \
+#define TENSORKV_VERB(name, ...)                                           \
+  void MemoryTensorStore::name(name##Request request, CallContext context, \
+                               ReplyCallback<name##Reply> done) {          \
+    MakeInNamespace(                                                       \
+        std::move(request), std::move(context), std::move(done),           \
+        [](Namespace& in, auto... call) { in.name(std::move(call)...); }); \
   }
+TENSORKV_VERB(Init)
+TENSORKV_VERB(Push)
+TENSORKV_VERB(SetState)
+TENSORKV_VERB(Delete)
+TENSORKV_VERB(Barrier)
 TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
 #undef TENSORKV_VERB
 
@@ -229,10 +185,11 @@ absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
   return found->List(request);
 }
 
-absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
-                                                  const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return found->Stat(request, context);
+void MemoryTensorStore::Stat(StatRequest request, CallContext context,
+                             ReplyCallback<StatReply> done) {
+  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
+  if (!found.ok()) return std::move(done)(found.status());
+  (*found)->Stat(std::move(request), std::move(context), std::move(done));
 }
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
@@ -384,7 +341,9 @@ void MemoryTensorStore::DeleteNamespace(
            std::move(context), std::move(done),
            [this](const DeleteNamespaceRequest& call, const CallContext&,
                   ReplyCallback<DeleteNamespaceReply> end) {
-             PassOn(Remove(call), std::move(end));
+             absl::Status status = Remove(call);
+             if (!status.ok()) return std::move(end)(std::move(status));
+             std::move(end)(DeleteNamespaceReply());
            });
 }
 
@@ -413,103 +372,6 @@ absl::Status MemoryTensorStore::Remove(const DeleteNamespaceRequest& request) {
                         Reason::kNamespaceNotFound,
                         {{"namespace", name_space}}));
   Report(StoreEvent::kNamespaceDeleted, name_space, "");
-  return absl::OkStatus();
-}
-
-absl::Status MemoryTensorStore::TakeSnapshot(
-    const std::vector<std::string>& namespaces, SnapshotSink& sink) {
-  for (const std::string& name : namespaces) {
-    RETURN_IF_ERROR(Find(name).status());
-  }
-  // Namespaces before may take long to write: each is looked up when it is due,
-  // so that none is saved that was deleted or replaced meanwhile.
-  for (const std::string& name : namespaces.empty() ? Names() : namespaces) {
-    const absl::StatusOr<NamespacePtr> found = Find(name);
-    if (found.ok()) {
-      RETURN_IF_ERROR((*found)->TakeSnapshot(sink));
-    } else if (!namespaces.empty()) {
-      return found.status();
-    }
-  }
-  return absl::OkStatus();
-}
-
-class MemoryTensorStore::StoreRestoration final : public Restoration {
- public:
-  StoreRestoration(MemoryTensorStore& store, OnExisting on_existing)
-      : store_(store), on_existing_(on_existing) {}
-
-  absl::Status Begin(const NamespaceSnapshot& name_space) override {
-    {
-      MutexLock lock(&store_.mutex_);
-      RETURN_IF_ERROR(store_.CheckRestorable(name_space.name, on_existing_));
-    }
-    ASSIGN_OR_RETURN(last_,
-                     Namespace::Restore(name_space, store_.environment_));
-    restored_[name_space.name] = last_;
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
-    return last_->AllocateToRestore(dtype, shape);
-  }
-
-  absl::Status Add(std::vector<KeySnapshot> keys) override {
-    return last_->RestoreKeys(std::move(keys));
-  }
-
-  absl::Status Commit() override {
-    RETURN_IF_ERROR(store_.Exchange(restored_, on_existing_));
-    for (const auto& [name, replaced] : restored_) {
-      const uint64_t uid = store_.Find(name).value_or(replaced)->uid();
-      replaced->End(WasReplaced(name, replaced->uid(), uid));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  MemoryTensorStore& store_;
-  const OnExisting on_existing_;
-  Namespaces restored_;
-  NamespacePtr last_;
-};
-
-std::unique_ptr<Restoration> MemoryTensorStore::StartRestoration(
-    OnExisting on_existing) {
-  return std::make_unique<StoreRestoration>(*this, on_existing);
-}
-
-absl::Status MemoryTensorStore::CheckRestorable(absl::string_view name_space,
-                                                OnExisting on_existing) const {
-  if (on_existing == OnExisting::kReplace) return absl::OkStatus();
-  const auto existing = namespaces_.find(name_space);
-  if (existing == namespaces_.end() ||
-      (name_space == kDefaultNamespace &&
-       existing->second->Summarize().num_keys == 0)) {
-    return absl::OkStatus();
-  }
-  return ExistsAlready(name_space);
-}
-
-absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
-                                         OnExisting on_existing) {
-  MutexLock lock(&mutex_);
-  size_t size = namespaces_.size();
-  for (const auto& [name, name_space] : restored) {
-    RETURN_IF_ERROR(CheckRestorable(name, on_existing));
-    size += namespaces_.count(name) == 0 ? 1 : 0;
-  }
-  RETURN_IF_ERROR(CheckNumNamespaces(size));
-  // Namespaces that they replace may have been restored since these began.
-  for (const auto& [name, name_space] : restored) {
-    name_space->PassOverVersions();
-    name_space->EndLiftOfBudget();
-  }
-  for (auto it = restored.begin(); it != restored.end();) {
-    NamespacePtr& present = namespaces_[it->first];
-    std::swap(present, it->second);
-    it = it->second == nullptr ? restored.erase(it) : std::next(it);
-  }
   return absl::OkStatus();
 }
 

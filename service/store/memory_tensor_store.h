@@ -68,13 +68,12 @@ class MemoryTensorStore final : public TensorStore,
                 ReplyCallback<SetStateReply> done) override;
   void GetState(GetStateRequest request, CallContext context,
                 ReplyCallback<GetStateReply> done) override;
-  using TensorStore::Delete;
   void Delete(DeleteRequest request, CallContext context,
               ReplyCallback<DeleteReply> done) override;
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const CallContext& context = {}) override;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request,
-                                 const CallContext& context = {}) override;
+  void Stat(StatRequest request, CallContext context,
+            ReplyCallback<StatReply> done) override;
 
   absl::Status CheckInit(const InitRequest& request,
                          const CallContext& context = {}) override;
@@ -94,7 +93,6 @@ class MemoryTensorStore final : public TensorStore,
       absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;
 #define TENSORKV_VERB(name, ...)                        \
-  using NamespaceAdmin::name;                           \
   void name(name##Request request, CallContext context, \
             ReplyCallback<name##Reply> done) override;
   TENSORKV_ADMIN_METHODS(TENSORKV_VERB)
@@ -182,6 +180,7 @@ class MemoryTensorStore final : public TensorStore,
   // would hold up all calls, which find theirs by the same mutex.
   std::vector<std::pair<std::string, NamespacePtr>> NamespacesAfter(
       absl::string_view name) const;
+  static absl::Status ExistsAlready(absl::string_view name_space);
   // Checks that the server may have `size` namespaces.
   absl::Status CheckNumNamespaces(size_t size) const;
   absl::Status CheckRestorable(absl::string_view name_space,

@@ -37,7 +37,8 @@ struct DeviceMemoryUse {
 
 // Why a call waits: for a key that does not exist, for a version, for an update
 // under way, for a round, for slower workers, for a barrier, for an earlier
-// attempt of the same call. The messages' numbers follow these, from 1.
+// attempt of the same call, for earlier changes of rules. The messages' numbers
+// follow these, from 1.
 enum class WaitReason : uint8_t {
   kKey,
   kVersion,
@@ -46,8 +47,9 @@ enum class WaitReason : uint8_t {
   kStaleness,
   kBarrier,
   kAttempt,
+  kRules,
 };
-inline constexpr size_t kNumWaitReasons = 7;
+inline constexpr size_t kNumWaitReasons = 8;
 
 // Counts the calls that wait, or have waited, for one reason. A call with
 // several counts for its last.

@@ -66,16 +66,6 @@ using ReplyCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   X(DeleteNamespace)              \
   TENSORKV_NAMESPACE_METHODS(X)
 
-// Returns the reply or error as the outcome of the call.
-template <typename Request>
-OutcomeOfCall<Request> OutcomeOf(absl::StatusOr<ReplyTo<Request>> reply) {
-  if constexpr (kIsEmptyReply<ReplyTo<Request>>) {
-    return reply.status();
-  } else {
-    return reply;
-  }
-}
-
 // Calls `start(done)`, and waits on this thread until `done` has the reply: for
 // callers that have a thread of their own.
 template <typename Reply, typename Start>
@@ -125,16 +115,8 @@ class TensorStore {
                       ReplyCallback<DeleteReply> done) = 0;
   virtual absl::StatusOr<ListReply> List(const ListRequest& request,
                                          const CallContext& context) = 0;
-  virtual absl::StatusOr<StatReply> Stat(const StatRequest& request,
-                                         const CallContext& context) = 0;
-
-  // Makes the call, and waits for its reply on this thread.
-  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
-                                     CallContext context = {}) {
-    return Await<DeleteReply>([&](ReplyCallback<DeleteReply> done) {
-      Delete(std::move(request), std::move(context), std::move(done));
-    });
-  }
+  virtual void Stat(StatRequest request, CallContext context,
+                    ReplyCallback<StatReply> done) = 0;
 };
 
 // The namespaces of a store, their rules and their workers. Thread-safe. Verbs
@@ -156,18 +138,10 @@ class NamespaceAdmin {
   virtual void Barrier(BarrierRequest request, CallContext context,
                        ReplyCallback<BarrierReply> done) = 0;
 
-  // The verbs that change namespaces take a callback as those of TensorStore
-  // do. Those without one wait for the reply on the calling thread.
-#define TENSORKV_VERB(name, ...)                                         \
-  virtual void name(name##Request request, CallContext context,          \
-                    ReplyCallback<name##Reply> done) = 0;                \
-  OutcomeOfCall<name##Request> name(name##Request request,               \
-                                    CallContext context = {}) {          \
-    return OutcomeOf<name##Request>(                                     \
-        Await<name##Reply>([&](ReplyCallback<name##Reply> done) {        \
-          name(std::move(request), std::move(context), std::move(done)); \
-        }));                                                             \
-  }
+  // These take a callback as the verbs of TensorStore do.
+#define TENSORKV_VERB(name, ...)                                \
+  virtual void name(name##Request request, CallContext context, \
+                    ReplyCallback<name##Reply> done) = 0;
   TENSORKV_ADMIN_METHODS(TENSORKV_VERB)
 #undef TENSORKV_VERB
 };

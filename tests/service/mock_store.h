@@ -33,8 +33,8 @@ class MockTensorStore : public TensorStore {
               (override));
   MOCK_METHOD(absl::StatusOr<ListReply>, List,
               (const ListRequest&, const CallContext&), (override));
-  MOCK_METHOD(absl::StatusOr<StatReply>, Stat,
-              (const StatRequest&, const CallContext&), (override));
+  MOCK_METHOD(void, Stat, (StatRequest, CallContext, ReplyCallback<StatReply>),
+              (override));
 };
 
 class MockNamespaceAdmin : public NamespaceAdmin {

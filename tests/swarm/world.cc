@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
 #include "service/store/once_calls.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 
 namespace tensorkv::swarm {
@@ -220,7 +221,7 @@ void World::RemoveKeys(Server& server) {
       request.add_keys(KeyName(key));
     }
     // It may not be there, or its keys be another server's.
-    server.store().Delete(request, {}).IgnoreError();
+    testing::MakeNow(server.store(), request, {}).IgnoreError();
   }
 }
 
@@ -294,8 +295,7 @@ void World::RemoveAll() {
     std::vector<std::string> names = {std::string(kMembers)};
     for (const SpacePlan& each : plan_.spaces) names.push_back(each.name);
     for (const std::string& name : names) {
-      server.store()
-          .DeleteNamespace(testing::RemoveOf(name))
+      testing::MakeNow(server.store(), testing::RemoveOf(name))
           .IgnoreError();  // as above
     }
   });

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
+#include "tests/service/store/init_now.h"
 #include "tests/swarm/world.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/worker_requests.h"
@@ -50,7 +51,7 @@ std::vector<Server*> World::HomeFirst(const std::string& name) {
 
 absl::StatusOr<CreateNamespaceReply> World::CreateThere(
     Server& server, const CreateNamespaceRequest& request) {
-  auto reply = server.store().CreateNamespace(request);
+  auto reply = testing::MakeNow(server.store(), request);
   if (ReasonOf(reply.status()) != Reason::kNamespaceReplaced) return reply;
   uint64_t earlier = 0;
   if (!absl::SimpleHexAtoi(ErrorInfoOf(reply.status())->metadata["uid"],
@@ -58,10 +59,10 @@ absl::StatusOr<CreateNamespaceReply> World::CreateThere(
       earlier > request.namespace_uid()) {
     return reply;
   }
-  server.store()
-      .DeleteNamespace(testing::RemoveOf(request.namespace_(), earlier))
+  testing::MakeNow(server.store(),
+                   testing::RemoveOf(request.namespace_(), earlier))
       .IgnoreError();  // it has gone
-  return server.store().CreateNamespace(request);
+  return testing::MakeNow(server.store(), request);
 }
 
 absl::StatusOr<Worker> World::JoinMember(uint32_t actor, bool is_slow) {
@@ -83,7 +84,7 @@ absl::StatusOr<Worker> World::JoinMember(uint32_t actor, bool is_slow) {
   Worker joined;
   for (Server* const server : servers) {
     if (is_slow && request.epoch() != 0) Scheduler::PauseHere(Pause::kNetwork);
-    const auto reply = server->store().Join(request);
+    const auto reply = testing::MakeNow(server->store(), request);
     if (!reply.ok()) return reply.status();
     joined = WorkerOf(reply->worker());
     if (request.epoch() != 0) continue;
@@ -117,7 +118,8 @@ void World::LeaveEverywhere(const Action& action) {
   Run([this, request] {
     for (Server* const server : HomeFirst(request.namespace_())) {
       Scheduler::PauseHere(Pause::kNetwork);
-      server->store().Leave(request).IgnoreError();  // it may be lost
+      testing::MakeNow(server->store(), request)
+          .IgnoreError();  // it may be lost
     }
   });
 }
@@ -182,9 +184,9 @@ void World::CheckJoins() {
             absl::StrCat("a member cannot join: ", joined.status().ToString()));
       }
       for (Server* const server : HomeFirst(std::string(kMembers))) {
-        const auto status = server->store().KeepAlive(
-            testing::RequestOfMember<KeepAliveRequest>(std::string(kMembers),
-                                                       *joined));
+        const auto status = testing::MakeNow(
+            server->store(), testing::RequestOfMember<KeepAliveRequest>(
+                                 std::string(kMembers), *joined));
         MutexLock lock(&mutex_);
         if (!status.ok()) {
           Find(absl::StrCat("a member has not joined ", server->name(), ": ",

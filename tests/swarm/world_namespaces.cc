@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
+#include "tests/service/store/init_now.h"
 #include "tests/swarm/random.h"
 #include "tests/swarm/world.h"
 #include "tests/testing/namespace_requests.h"
@@ -25,20 +26,23 @@ struct Ruling {
   absl::Status Make(MemoryTensorStore& store) const {
     switch (verb) {
       case Verb::kSetRule:
-        return store.SetRule(Named(testing::SetRuleOf(rule, pattern, name)));
+        return testing::MakeNow(store,
+                                Named(testing::SetRuleOf(rule, pattern, name)));
       case Verb::kUnsetRule:
-        return store.UnsetRule(
-            Named(testing::OfPattern<UnsetRuleRequest>(pattern, name)));
+        return testing::MakeNow(
+            store, Named(testing::OfPattern<UnsetRuleRequest>(pattern, name)));
       case Verb::kSetMultipliers:
-        return store.SetMultipliers(Named(
-            testing::SetMultipliersOf({.weight_decay = 2}, pattern, name)));
+        return testing::MakeNow(
+            store, Named(testing::SetMultipliersOf({.weight_decay = 2}, pattern,
+                                                   name)));
       case Verb::kUnsetMultipliers:
-        return store.UnsetMultipliers(
+        return testing::MakeNow(
+            store,
             Named(testing::OfPattern<UnsetMultipliersRequest>(pattern, name)));
       default:
-        return store
-            .SetHyperparameters(Named(testing::SetHyperparametersOf(
-                rule.hyperparameters, /*key_pattern=*/"", name)))
+        return testing::MakeNow(
+                   store, Named(testing::SetHyperparametersOf(
+                              rule.hyperparameters, /*key_pattern=*/"", name)))
             .status();
     }
   }
@@ -155,7 +159,7 @@ void World::UpdateNamespace(const Action& action) {
   Ask(
       call,
       [request, store = &servers_[action.server]->store()] {
-        return store->UpdateNamespace(request).status();
+        return testing::MakeNow(*store, request).status();
       },
       nullptr);
 }
@@ -199,9 +203,9 @@ absl::Status World::DeleteAt(uint32_t at, const std::string& name) {
           server->store().DescribeNamespace(testing::DescribeOf(name));
       if (!home.ok()) return home.status();
       request.set_namespace_uid(home->status().uid());
-      status = server->store().DeleteNamespace(request);
+      status = testing::MakeNow(server->store(), request);
     } else {
-      server->store().DeleteNamespace(request).IgnoreError();  // not there
+      testing::MakeNow(server->store(), request).IgnoreError();  // not there
     }
   }
   MutexLock lock(&mutex_);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
+#include "tests/service/store/init_now.h"
 #include "tests/swarm/world.h"
 
 namespace tensorkv::swarm {
@@ -46,7 +47,8 @@ void World::Join(const Action& action, bool replaces) {
   Ask(
       call,
       [this, call, at, actor, request] {
-        const absl::StatusOr<JoinReply> reply = At(*call).store().Join(request);
+        const absl::StatusOr<JoinReply> reply =
+            testing::MakeNow(At(*call).store(), request);
         if (!reply.ok()) return reply.status();
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
@@ -79,7 +81,7 @@ void World::KeepAlive(const Action& action) {
       call,
       [this, call, at, actor, request] {
         const absl::StatusOr<KeepAliveReply> reply =
-            At(*call).store().KeepAlive(request);
+            testing::MakeNow(At(*call).store(), request);
         const Worker worker = WorkerOf(request.worker());
         MutexLock lock(&mutex_);
         Space& space = spaces_[at];
@@ -120,7 +122,7 @@ void World::Leave(const Action& action) {
       call,
       [this, call, request] {
         NamespaceAdmin& admin = At(*call).store();
-        return admin.Leave(request);
+        return testing::MakeNow(admin, request);
       },
       nullptr);
 }

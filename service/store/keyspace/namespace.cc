@@ -13,7 +13,7 @@
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/push/gradient_guard.h"
-#include "service/store/keyspace/rules/rule_changes.h"
+#include "service/store/keyspace/rules/rule_states.h"
 #include "service/store/names.h"
 #include "service/store/namespace_status.h"
 #include "service/store/round_exchange.h"

@@ -146,11 +146,11 @@ class Namespace {
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done);
-  void Push(PushRequest request, const CallContext& context,
+  void Push(PushRequest request, CallContext context,
             ReplyCallback<PushReply> done);
   // Makes the first half of a PushPull. `pull` is the second, whose reply
   // counts too: it takes the names of the entries once the push is in.
-  void Push(PushRequest request, const CallContext& context, PullRequest* pull,
+  void Push(PushRequest request, CallContext context, PullRequest* pull,
             ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
@@ -163,15 +163,16 @@ class Namespace {
                 ReplyCallback<SetStateReply> done);
   void GetState(GetStateRequest request, const CallContext& context,
                 ReplyCallback<GetStateReply> done);
-  absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
+  void Delete(DeleteRequest request, CallContext context,
+              ReplyCallback<DeleteReply> done);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request,
-                                 const CallContext& context);
+  void Stat(StatRequest request, CallContext context,
+            ReplyCallback<StatReply> done);
 
   // Do what NamespaceAdmin says.
-#define TENSORKV_VERB(name, ...)                                  \
-  OutcomeOfCall<name##Request> name(const name##Request& request, \
-                                    const CallContext& context);
+#define TENSORKV_VERB(name, ...)                        \
+  void name(name##Request request, CallContext context, \
+            ReplyCallback<name##Reply> done);
   TENSORKV_NAMESPACE_METHODS(TENSORKV_VERB)
 #undef TENSORKV_VERB
   void Barrier(BarrierRequest request, CallContext context,

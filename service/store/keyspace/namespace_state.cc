@@ -63,7 +63,6 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      rules_lock(name, "changes of rules that came before"),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status NamespaceState::NoSuchKey(absl::string_view key) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,6 @@
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/revisions.h"
 #include "service/store/keyspace/rounds/grace_times.h"
-#include "service/store/keyspace/rules/long_lock.h"
 #include "service/store/keyspace/rules/rule_bindings.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/stored_key.h"
@@ -75,15 +75,15 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key that is due takes the mutex by itself.
 //
-// Locks are taken in this order: rules_lock, large_calls_mutex, mutex, and
-// those of the alarms and of a Cancellation, under which nothing of a namespace
-// is called. The mutex of the store is taken with none of these held; those of
-// the call window and of the task pool never with `mutex`, but under rules_lock
-// they may be, as nothing of a namespace is called under them. No answer is
-// sent under `mutex` or rules_lock, and no update runs; memory of a device is
-// allocated, and patterns are matched, under rules_lock alone. That one is held
-// for long, so that a call waits for it no longer than it may. Who takes a
-// snapshot takes the mutex for some keys at a time.
+// Locks are taken in this order: large_calls_mutex, mutex, and those of the
+// alarms and of a Cancellation, under which nothing of a namespace is called.
+// The mutex of the store is taken with none of these held; those of the call
+// window and of the task pool never with `mutex`. No answer is sent under
+// `mutex`, and no update runs; no memory of a device is allocated, and no
+// pattern is matched. What takes so long that others must wait for all of it,
+// as a change of rules, is no lock but a RulesHold, for which calls wait
+// without a thread. Who takes a snapshot takes the mutex for some keys at a
+// time.
 //
 // The mutex is fair, so that calls over many keys, which take it again and
 // again, let others in between.
@@ -169,8 +169,6 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;
 
-  // Held by who changes rules, while memory is allocated.
-  LongLock rules_lock;
   // Held in each locking by calls that read many keys: so a call for few keys
   // waits for one of them, however many such calls there are.
   FairMutex large_calls_mutex ABSL_ACQUIRED_BEFORE(mutex);
@@ -182,8 +180,11 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // While rules change: the keys that have come since that began.
   std::optional<std::vector<KeyPtr>> keys_made ABSL_GUARDED_BY(mutex);
   // Set by a change of rules that new keys would outrun: until it has ended,
-  // who makes keys waits for rules_lock.
+  // who makes keys waits for the hold of rules.
   bool new_keys_wait ABSL_GUARDED_BY(mutex) = false;
+  // Whether somebody has the RulesHold, and who waits for it, in their order.
+  bool rules_are_held ABSL_GUARDED_BY(mutex) = false;
+  std::list<WaitingCall*> rules_waits ABSL_GUARDED_BY(mutex);
   Waits waits ABSL_GUARDED_BY(mutex);
   KeyWatches watches ABSL_GUARDED_BY(mutex);
   // Not OK: no call waits any more, and this is what it is told.

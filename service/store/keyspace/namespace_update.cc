@@ -106,23 +106,28 @@ absl::StatusOr<NamespaceConfig> Update(
   return config;
 }
 
-}  // namespace
-
-absl::StatusOr<UpdateNamespaceReply> Namespace::UpdateNamespace(
-    const UpdateNamespaceRequest& request, const CallContext&) {
+absl::StatusOr<UpdateNamespaceReply> UpdateNow(
+    NamespaceState& state, const UpdateNamespaceRequest& request) {
   ASSIGN_OR_RETURN(const NamespaceConfig changed,
                    KnownConfig(request.config()));
   const auto& paths = request.update_mask().paths();
   const std::vector<std::string> update_mask(paths.begin(), paths.end());
   std::string changes;
   ASSIGN_OR_RETURN(const NamespaceConfig config,
-                   Update(*state_, changed, update_mask, changes));
+                   Update(state, changed, update_mask, changes));
   UpdateNamespaceReply reply;
   ToProto(config, reply.mutable_config());
   if (!changes.empty()) {
-    state_->Report(StoreEvent::kNamespaceUpdated, changes);
+    state.Report(StoreEvent::kNamespaceUpdated, changes);
   }
   return reply;
+}
+
+}  // namespace
+
+void Namespace::UpdateNamespace(UpdateNamespaceRequest request, CallContext,
+                                ReplyCallback<UpdateNamespaceReply> done) {
+  std::move(done)(UpdateNow(*state_, request));
 }
 
 }  // namespace tensorkv

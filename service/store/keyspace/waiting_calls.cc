@@ -147,8 +147,6 @@ void Namespace::InterruptWaits(const absl::Status& status) {
   Transaction transaction(*state_);
   FailCalls(
       transaction, [](const WaitingCall&) { return true; }, status);
-  transaction.Unlock();
-  state_->rules_lock.InterruptWaits(status);
 }
 
 void Namespace::EndWaits(const absl::Status& status) {
@@ -157,7 +155,6 @@ void Namespace::EndWaits(const absl::Status& status) {
     state_->end_of_waits = status;
   }
   InterruptWaits(status);
-  state_->rules_lock.EndWaits(status);
   state_->calls->EndWaits(status);
 }
 

@@ -90,6 +90,7 @@ using WaitingCallPtr = std::shared_ptr<WaitingCall>;
 
 // Topics that are no keys: keys have no control characters.
 inline constexpr absl::string_view kProgressTopic = "\2";
+inline constexpr absl::string_view kRulesTopic = "\3";
 inline std::string BarrierTopic(absl::string_view name) {
   return absl::StrCat("\1", name);
 }

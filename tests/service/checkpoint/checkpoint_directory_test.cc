@@ -14,6 +14,7 @@
 #include "service/store/memory_tensor_store.h"
 #include "tensor/rule_spec.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
@@ -93,8 +94,8 @@ TEST_F(CheckpointDirectoryTest, GroupThatHadNoKeysHereGoesOnFromTheirSteps) {
   };
   constexpr Step kSteps = 20;
   SavedStore& saved = Restart();
-  ASSERT_OK(other_.store().CreateNamespace(create));
-  ASSERT_OK(saved.store().CreateNamespace(create));
+  ASSERT_OK(testing::MakeNow(other_.store(), create));
+  ASSERT_OK(testing::MakeNow(saved.store(), create));
   ASSERT_OK(saved.Init("g", "k", Filled(DType::kF32, 0)));
   for (Step step = 1; step <= kSteps; ++step) ASSERT_OK(push(saved, step));
   ASSERT_OK(saved.checkpoints().Save());
@@ -131,9 +132,9 @@ class TakeoverOfGroupTest : public CheckpointDirectoryTest {
                     /*uid=*/7);
   }
   static JoinReply Join(SavedStore& store, uint32_t rank) {
-    return store.store()
-        .Join(testing::JoinOf("g", absl::StrCat("worker", rank),
-                              absl::Minutes(10), rank))
+    return testing::MakeNow(store.store(),
+                            testing::JoinOf("g", absl::StrCat("worker", rank),
+                                            absl::Minutes(10), rank))
         .value();
   }
   static uint32_t PartitionOfKey() { return PartitionOf("g", "k", 4); }
@@ -154,7 +155,8 @@ TEST_F(TakeoverOfGroupTest, RepeatsOpenRoundsWhereItHadNoKeys) {
 TEST_F(TakeoverOfGroupTest, StaysWhereItIsIfNoKeyComes) {
   const auto keep_alive =
       testing::RequestOfMember<KeepAliveRequest>("g", Run(other_)[1]);
-  const Step next_step = other_.store().KeepAlive(keep_alive)->next_step();
+  const Step next_step =
+      testing::MakeNow(other_.store(), keep_alive)->next_step();
   Create(Restart());
   ASSERT_OK(saved_->checkpoints().Save());
   saved_.reset();

@@ -22,6 +22,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/odd_names.h"
 #include "tests/testing/reason_matchers.h"
@@ -55,7 +56,7 @@ class KeysOfManyRules {
       NamespaceConfig config;
       ASSERT_OK_AND_ASSIGN(config.rule, ParseRuleSpec(kRules[i].rule));
       ASSERT_OK(
-          saved_.store().CreateNamespace(testing::CreateOf(Name(i), config)));
+          testing::MakeNow(saved_.store(), testing::CreateOf(Name(i), config)));
       ASSERT_OK(saved_.Init(Name(i), "k", Filled(kRules[i].dtype, 1)));
     }
   }
@@ -169,14 +170,18 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
   NamespaceConfig config;
   config.budget_bytes = 1 << 20;
   CreateNamespace(before, "n", config);
-  ASSERT_OK(before.store().UpdateNamespace(testing::UpdateOf(
-      "n", {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
-      {"budget_bytes", "gradient_guard.max_norm"})));
-  ASSERT_OK(before.store().SetRule(
+  ASSERT_OK(testing::MakeNow(
+      before.store(),
+      testing::UpdateOf(
+          "n", {.budget_bytes = 2 << 20, .gradient_guard = {.max_norm = 9}},
+          {"budget_bytes", "gradient_guard.max_norm"})));
+  ASSERT_OK(testing::MakeNow(
+      before.store(),
       testing::SetRuleOf("sgd(learning_rate=0.5)", "*.b", "n")));
-  ASSERT_OK(before.store().SetRule(testing::SetRuleOf("adam", "a.*", "n")));
-  ASSERT_OK(before.store().SetMultipliers(
-      testing::SetMultipliersOf({2, 0}, "*.b", "n")));
+  ASSERT_OK(
+      testing::MakeNow(before.store(), testing::SetRuleOf("adam", "a.*", "n")));
+  ASSERT_OK(testing::MakeNow(before.store(),
+                             testing::SetMultipliersOf({2, 0}, "*.b", "n")));
   ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
   ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
   const NamespaceStatus was = testing::Described(before.store(), "n");
@@ -204,8 +209,8 @@ TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
 }
 
 JoinReply JoinAs(SavedStore& saved, const std::string& name) {
-  return saved.store()
-      .Join(testing::JoinOf("s", name, absl::Minutes(10)))
+  return testing::MakeNow(saved.store(),
+                          testing::JoinOf("s", name, absl::Minutes(10)))
       .value();
 }
 
@@ -418,7 +423,7 @@ TEST_F(CheckpointsTest, NamespaceMayGoWhileItsCheckpointIsWritten) {
         ASSERT_OK(saved.checkpoints().RestoreCheckpoint(
             RestoreOf("first", {}, "", v1::ON_EXISTING_REPLACE), {}));
       },
-      [&] { ASSERT_OK(store.DeleteNamespace(testing::RemoveOf("s"))); }};
+      [&] { ASSERT_OK(testing::MakeNow(store, testing::RemoveOf("s"))); }};
   CreateNamespace(saved, "s", {.mode = Mode::kSync, .num_workers = 1});
   ASSERT_OK(SaveAs(saved.checkpoints(), "first"));
   Step step = 0;

@@ -13,6 +13,7 @@
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/rule_requests.h"
@@ -267,19 +268,18 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     // Each may be refused: there may be no such key, or not of that form.
     switch (Below(16)) {
       case 0:
-        saved_->store()
-            .DeleteNamespace(testing::RemoveOf(name_space))
+        testing::MakeNow(saved_->store(), testing::RemoveOf(name_space))
             .IgnoreError();
         return;
       case 1:
-        saved_->store()
-            .SetRule(testing::SetRuleOf(Below(2) == 0 ? "adam" : "accumulate",
-                                        "k1*", name_space))
+        testing::MakeNow(
+            saved_->store(),
+            testing::SetRuleOf(Below(2) == 0 ? "adam" : "accumulate", "k1*",
+                               name_space))
             .IgnoreError();
         return;
       case 2:
-        saved_->store()
-            .Delete(testing::DeleteOf({key}, name_space))
+        testing::MakeNow(saved_->store(), testing::DeleteOf({key}, name_space))
             .IgnoreError();
         return;
       case 3:
@@ -371,7 +371,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         EXPECT_TRUE(AllIn("check") == keys) << name << " " << name_space;
       }
     }
-    saved_->store().DeleteNamespace(testing::RemoveOf("check")).IgnoreError();
+    testing::MakeNow(saved_->store(), testing::RemoveOf("check")).IgnoreError();
   }
 
   std::mt19937_64 random_{/*seed=*/11};

@@ -16,6 +16,7 @@
 #include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -53,7 +54,7 @@ class RestoreCheckpointTest : public CheckpointsTest {
                      .trim_fraction = 0.25});
     EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
     EXPECT_OK(SaveAs(saved_->checkpoints(), "then"));
-    EXPECT_OK(saved_->store().DeleteNamespace(testing::RemoveOf("empty")));
+    EXPECT_OK(testing::MakeNow(saved_->store(), testing::RemoveOf("empty")));
     then_ = BytesOf(saved_->Pull("a", "k"));
     for (const std::string name : {"a", "b", ""}) Push(name);
     now_ = BytesOf(saved_->Pull("a", "k"));
@@ -126,7 +127,7 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
 TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
   const uint64_t uid = UidOf("a");
   const Version version = saved_->Pull("a", "k").version;
-  ASSERT_OK(saved_->store().DeleteNamespace(testing::RemoveOf("a")));
+  ASSERT_OK(testing::MakeNow(saved_->store(), testing::RemoveOf("a")));
 
   ASSERT_OK(Restore(RestoreOf("then", {"a"})));
 

@@ -19,6 +19,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "service/checkpoint/checkpoints.h"
 #include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -87,7 +88,7 @@ class SavedStore {
         ->values[0];
   }
   KeyStatus Stat(const std::string& name_space, const std::string& key) {
-    return store_.Stat(testing::StatOf({key}, name_space))->keys(0);
+    return MakeNow(store_, testing::StatOf({key}, name_space))->keys(0);
   }
 
  private:
@@ -186,8 +187,8 @@ class CheckpointsTest : public ::testing::Test {
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
                               const NamespaceConfig& config, uint64_t uid = 0) {
-    ASSERT_OK(at.store().CreateNamespace(
-        testing::CreateOf(name, config, OnExisting::kFail, uid)));
+    ASSERT_OK(MakeNow(at.store(),
+                      testing::CreateOf(name, config, OnExisting::kFail, uid)));
   }
   void CutOff(const std::string& file) const {
     std::filesystem::resize_file(absl::StrCat(directory_, "/", file), 1);

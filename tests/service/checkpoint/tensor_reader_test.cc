@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "service/checkpoint/saved_checkpoint.h"
 #include "tests/service/checkpoint/saved_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
@@ -162,7 +163,7 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
       RestoreOf("saved", {"n"}, "again"), {}));
 
   // Reading them takes room as well.
-  ASSERT_OK(saved.store().DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(saved.store(), testing::RemoveOf("n")));
   EXPECT_TRUE(AllBytes(saved, "again") == before);
 }
 

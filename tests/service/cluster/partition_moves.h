@@ -17,6 +17,7 @@
 #include "tensor/rule_spec.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/service/cluster/moving_server.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 
@@ -75,8 +76,7 @@ class PartitionMoves : public ::testing::Test {
     };
   }
   void CreateNamespace(const NamespaceConfig& config) {
-    ASSERT_OK(
-        a_->store().CreateNamespace(testing::CreateOf(kNamespace, config)));
+    ASSERT_OK(MakeNow(a_->store(), testing::CreateOf(kNamespace, config)));
   }
   static NamespaceConfig Summing(const std::string& rule = "accumulate") {
     NamespaceConfig config;

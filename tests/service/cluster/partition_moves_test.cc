@@ -17,6 +17,7 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_changes.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -42,8 +43,10 @@ using PartitionMovesTest = PartitionMoves;
 TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
   CreateNamespace(Summing("sgd(learning_rate=0.5, momentum=0.9)"));
   MovingServer stays(etcd_, "other");
-  ASSERT_OK(stays.store().CreateNamespace(testing::CreateOf(
-      kNamespace, Summing("sgd(learning_rate=0.5, momentum=0.9)"))));
+  ASSERT_OK(testing::MakeNow(
+      stays.store(),
+      testing::CreateOf(kNamespace,
+                        Summing("sgd(learning_rate=0.5, momentum=0.9)"))));
   InitRequest init;
   init.name_space = kNamespace;
   init.entries.push_back({"w", One(3)});
@@ -168,7 +171,7 @@ TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
 TEST_F(PartitionMovesTest, NamespacesAndWorkersKeepTheirIds) {
   CreateKey(Rounds(/*num_workers=*/1));
   const JoinRequest join = testing::JoinOf(kNamespace, "w", absl::Minutes(5));
-  const uint64_t epoch = a_->store().Join(join)->worker().epoch();
+  const uint64_t epoch = testing::MakeNow(a_->store(), join)->worker().epoch();
 
   ASSERT_OK(Move());
 
@@ -180,21 +183,21 @@ TEST_F(PartitionMovesTest, NamespacesAndWorkersKeepTheirIds) {
       testing::Described(b_->store(), kNamespace).workers().at(0);
   EXPECT_EQ(moved.name(), "w");
   EXPECT_EQ(moved.worker().epoch(), epoch);
-  EXPECT_GT(b_->store().Join(join)->worker().epoch(), epoch);
+  EXPECT_GT(testing::MakeNow(b_->store(), join)->worker().epoch(), epoch);
 }
 
 TEST_F(PartitionMovesTest, KeysOfAnotherLifeOfANamespaceStay) {
   CreateKey(Summing());
   CreateNamespaceRequest later = testing::CreateOf(kNamespace, Summing());
-  ASSERT_OK(b_->store().CreateNamespace(later));
+  ASSERT_OK(testing::MakeNow(b_->store(), later));
 
   EXPECT_FALSE(Move().ok());
 
   EXPECT_EQ(Owner(), a_.get());
   EXPECT_EQ(ElementOf(*a_), 0);
-  ASSERT_OK(b_->store().DeleteNamespace(testing::RemoveOf(kNamespace)));
+  ASSERT_OK(testing::MakeNow(b_->store(), testing::RemoveOf(kNamespace)));
   later.set_namespace_uid(testing::Described(a_->store(), kNamespace).uid());
-  ASSERT_OK(b_->store().CreateNamespace(later));
+  ASSERT_OK(testing::MakeNow(b_->store(), later));
   EXPECT_OK(Move());
 }
 
@@ -318,9 +321,10 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
 TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
   CreateKey(Rounds(/*num_workers=*/2));
   const auto join = [](MovingServer& server, uint32_t rank) {
-    return server.store()
-        .Join(testing::JoinOf(kNamespace, absl::StrCat("worker", rank),
-                              absl::Seconds(1), rank))
+    return testing::MakeNow(
+               server.store(),
+               testing::JoinOf(kNamespace, absl::StrCat("worker", rank),
+                               absl::Seconds(1), rank))
         .value();
   };
   const auto push = [](MovingServer& server, const Worker& worker, Step step) {

@@ -41,11 +41,11 @@ class MirroredStore {
  public:
   MirroredStore(MirrorNetwork& network, uint32_t index, uint32_t num_workers)
       : store_({.exchange = network.exchange(index)}, &backend_, &alarms_) {
-    EXPECT_OK(store_.CreateNamespace(
-        testing::CreateOf(kSpace, {.mode = Mode::kSync,
-                                   .num_workers = num_workers,
-                                   .rule = {.name = "accumulate"},
-                                   .mirrored = true})));
+    EXPECT_OK(testing::MakeNow(
+        store_, testing::CreateOf(kSpace, {.mode = Mode::kSync,
+                                           .num_workers = num_workers,
+                                           .rule = {.name = "accumulate"},
+                                           .mirrored = true})));
     InitRequest init = {.name_space = kSpace};
     init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
     EXPECT_OK(testing::InitNow(store_, std::move(init)));
@@ -131,7 +131,7 @@ TEST(MirroredStoreTest, KeysNeitherMoveNorGoWithTheirPartitions) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"n\"")));
   server.store().Discard(all);
 
-  EXPECT_OK(server.store().Stat(testing::StatOf({"w"}, kSpace)));
+  EXPECT_OK(testing::MakeNow(server.store(), testing::StatOf({"w"}, kSpace)));
 }
 
 }  // namespace

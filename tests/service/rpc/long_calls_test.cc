@@ -11,7 +11,6 @@
 #include "base/task_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/rpc/message_limits.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/background.h"
 
@@ -38,10 +37,7 @@ struct LongCall {
   }
 
 std::vector<LongCall> LongCalls() {
-  std::vector<LongCall> calls = {
-      TENSORKV_LONG_CALL(UnsetRule),
-      TENSORKV_LONG_CALL(UnsetMultipliers),
-      TENSORKV_LONG_CALL(SetHyperparameters),
+  return {
       TENSORKV_LONG_CALL(ListCheckpoints),
       TENSORKV_LONG_CALL(SaveCheckpoint),
       TENSORKV_LONG_CALL(RestoreCheckpoint),
@@ -52,27 +48,6 @@ std::vector<LongCall> LongCalls() {
       TENSORKV_LONG_CALL(SendMovePart),
       TENSORKV_LONG_CALL(CommitMove),
   };
-  calls.push_back({"SetRule", [](Stub& stub, grpc::ClientContext& context) {
-                     v1::SetRuleRequest request;
-                     request.mutable_rule()->set_name("sgd");
-                     v1::SetRuleResponse reply;
-                     return stub.SetRule(&context, request, &reply);
-                   }});
-  calls.push_back(
-      {"SetMultipliers", [](Stub& stub, grpc::ClientContext& context) {
-         v1::SetMultipliersRequest request;
-         request.mutable_multipliers();
-         v1::SetMultipliersResponse reply;
-         return stub.SetMultipliers(&context, request, &reply);
-       }});
-  calls.push_back({"Stat", [](Stub& stub, grpc::ClientContext& context) {
-                     v1::StatRequest request;
-                     request.add_keys("k");
-                     request.set_compute_digests(true);
-                     v1::StatResponse reply;
-                     return stub.Stat(&context, request, &reply);
-                   }});
-  return calls;
 }
 #undef TENSORKV_LONG_CALL
 
@@ -110,27 +85,9 @@ class LongCallsTest : public ::testing::TestWithParam<LongCall> {
   LongCallsTest() {
     using ::testing::_;
     service_.when_server_is_asked = [this] { door_.Pass(); };
-    const auto waits = [this]<typename Reply>(Reply reply) {
-      return [this, reply](auto, auto, ReplyCallback<Reply> done) {
-        door_.Pass();
-        std::move(done)(reply);
-      };
-    };
     testing::MockNamespaceAdmin& namespaces = service_.namespaces;
-    ON_CALL(namespaces, SetRule).WillByDefault(waits(SetRuleReply()));
-    ON_CALL(namespaces, UnsetRule).WillByDefault(waits(UnsetRuleReply()));
-    ON_CALL(namespaces, SetMultipliers)
-        .WillByDefault(waits(SetMultipliersReply()));
-    ON_CALL(namespaces, UnsetMultipliers)
-        .WillByDefault(waits(UnsetMultipliersReply()));
-    ON_CALL(namespaces, SetHyperparameters)
-        .WillByDefault(waits(SetHyperparametersReply()));
     ON_CALL(service_.store, Stat)
-        .WillByDefault([this](const StatRequest& request,
-                              const CallContext&) -> absl::StatusOr<StatReply> {
-          if (request.compute_digests()) door_.Pass();
-          return StatReply();
-        });
+        .WillByDefault(testing::AnswerWith<StatReply>(StatReply()));
     ON_CALL(service_.store, List).WillByDefault(Return(ListReply()));
     ON_CALL(namespaces, DescribeNamespace)
         .WillByDefault(Return(DescribeNamespaceReply()));
@@ -184,28 +141,6 @@ TEST_P(LongCallsTest, LeaveOthersTheirThreadsAlsoOnceTheyAreGivenUp) {
   EXPECT_TRUE(IsAnswered(*stub, &Stub::Stat));
 
   door_.Open();
-}
-
-// The last value of a field counts, whatever lies between.
-TEST(HasFieldSetTest, SeesWhatTheMessageSays) {
-  const auto is_set = [](const std::string& bytes) {
-    const grpc::Slice slice(bytes);
-    return HasFieldSet(v1::StatRequest::kComputeDigestsFieldNumber,
-                       grpc::ByteBuffer(&slice, 1));
-  };
-  v1::StatRequest request;
-  EXPECT_FALSE(is_set(request.SerializeAsString()));
-  request.set_namespace_("n");
-  request.add_keys(std::string(300, 'k'));
-  const std::string without = request.SerializeAsString();
-  EXPECT_FALSE(is_set(without));
-  request.set_compute_digests(true);
-  const std::string with = request.SerializeAsString();
-  EXPECT_TRUE(is_set(with));
-  EXPECT_TRUE(is_set(with + without));
-  const char tag = v1::StatRequest::kComputeDigestsFieldNumber << 3;
-  EXPECT_FALSE(is_set(with + std::string{tag, '\0'}));
-  EXPECT_FALSE(is_set(without + std::string{tag}));
 }
 
 }  // namespace

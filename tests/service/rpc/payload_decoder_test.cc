@@ -44,6 +44,13 @@ class PayloadDecoderTest : public ::testing::Test {
     return Bytes(message.SerializeAsString());
   }
 
+  template <typename Request>
+  static absl::StatusOr<Request> RequestOf(
+      absl::StatusOr<CallDispatch::Admitted<Request>> call) {
+    if (!call.ok()) return call.status();
+    return std::move(**call);
+  }
+
   testing::FakeStaging staging_;
   const CallDispatch calls_{{.staging = &staging_}};
   const PayloadDecoder decoder_{&calls_, {.max_entries = 3}};
@@ -53,7 +60,7 @@ TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
 
   ASSERT_OK_AND_ASSIGN(const PushRequest push,
-                       decoder_.Decode<PushRequest>(&bytes, {}));
+                       RequestOf(decoder_.Decode<PushRequest>(&bytes, {})));
 
   ASSERT_EQ(push.entries.size(), 3u);
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
@@ -69,7 +76,7 @@ TEST_F(PayloadDecoderTest, PushPullIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(request);
 
   ASSERT_OK_AND_ASSIGN(const PushPullRequest push,
-                       decoder_.Decode<PushPullRequest>(&bytes, {}));
+                       RequestOf(decoder_.Decode<PushPullRequest>(&bytes, {})));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(push.dtype, DType::kF16);
@@ -83,7 +90,7 @@ TEST_F(PayloadDecoderTest, InitIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::InitRequest>(init);
 
   ASSERT_OK_AND_ASSIGN(const InitRequest decoded,
-                       decoder_.Decode<InitRequest>(&bytes, {}));
+                       RequestOf(decoder_.Decode<InitRequest>(&bytes, {})));
 
   EXPECT_EQ(decoded.on_existing, OnExisting::kKeep);
   EXPECT_THAT(decoded.entries[0].tensor, HasElements({1, 2}));
@@ -99,7 +106,7 @@ TEST_F(PayloadDecoderTest, OtherFieldOrdersAreReadIntoStagedMemoryToo) {
       Bytes(entries.SerializeAsString() + name.SerializeAsString());
 
   ASSERT_OK_AND_ASSIGN(const PushRequest push,
-                       decoder_.Decode<PushRequest>(&bytes, {}));
+                       RequestOf(decoder_.Decode<PushRequest>(&bytes, {})));
 
   EXPECT_EQ(push.name_space, "n");
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
@@ -175,7 +182,7 @@ class InPlaceTest : public PayloadDecoderTest {
     }
     grpc::ByteBuffer bytes(slices.data(), slices.size());
     const PayloadDecoder decoder(&calls_, {.max_entries = 100});
-    return *decoder.Decode<PushRequest>(&bytes, {});
+    return **decoder.Decode<PushRequest>(&bytes, {});
   }
 
   // How many of its tensors share memory, as those in one slice do.

@@ -252,9 +252,10 @@ TEST_F(TensorKvServicesTest, CallWithoutDeadlineLeavesTheBoundToTheStore) {
 TEST_F(TensorKvServicesTest, CallsThatBlockKeepNobodyElseWaiting) {
   Notification release;
   EXPECT_CALL(service_.store, Stat)
-      .WillRepeatedly([&](const StatRequest& request, const CallContext&) {
+      .WillRepeatedly([&](const StatRequest& request, const CallContext&,
+                          ReplyCallback<StatReply> done) {
         if (request.namespace_() == "slow") release.WaitForNotification();
-        return StatReply();
+        std::move(done)(StatReply());
       });
   EXPECT_CALL(service_.namespaces, KeepAlive)
       .WillRepeatedly(AnswerWith<KeepAliveReply>(KeepAliveReply()));

@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "service/rpc/incarnation.h"
 #include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
@@ -28,8 +29,9 @@ class StatusPagesTest : public ::testing::Test {
   static constexpr uint32_t kNumWorkers = 40;
 
   StatusPagesTest() {
-    EXPECT_OK(store_.CreateNamespace(testing::CreateOf(
-        "group", {.mode = Mode::kSync, .num_workers = kNumWorkers})));
+    EXPECT_OK(testing::MakeNow(
+        store_, testing::CreateOf("group", {.mode = Mode::kSync,
+                                            .num_workers = kNumWorkers})));
   }
 
   void InitKey(const std::string& key) {
@@ -39,9 +41,9 @@ class StatusPagesTest : public ::testing::Test {
     EXPECT_OK(calls_.MakeAndWait(std::move(request)));
   }
   Worker Join(const std::string& name) {
-    return WorkerOf(
-        store_.Join(testing::JoinOf("group", name, absl::Minutes(10)))
-            ->worker());
+    return WorkerOf(testing::MakeNow(store_, testing::JoinOf("group", name,
+                                                             absl::Minutes(10)))
+                        ->worker());
   }
   // The round stays open, so nobody waits for its end.
   void Push(const Worker& worker, const std::string& key, Step step) {

@@ -111,7 +111,7 @@ TEST_F(CallDispatchTest, RecordSaysWhatARefusedCallWasAbout) {
   PushRequest push;
   push.call_id = CallId{"c", 7};
 
-  calls_.Admit(push, caller).IgnoreError();
+  EXPECT_FALSE(calls_.Admit(push, caller).ok());
 
   EXPECT_EQ(caller.record->fields().name_space, "default");
   EXPECT_EQ(caller.record->fields().call_id->sequence, 7u);
@@ -120,8 +120,8 @@ TEST_F(CallDispatchTest, RecordSaysWhatARefusedCallWasAbout) {
 TEST_F(CallDispatchTest, AdmittedCallIsNotAskedAboutAgain) {
   EXPECT_CALL(store_, Push).WillOnce(AnswerWith<PushReply>(PushReply()));
 
-  ASSERT_OK(calls_.Admit(PushRequest(), Caller()));
-  calls_.MakeAdmitted(PushRequest(), {},
+  ASSERT_OK_AND_ASSIGN(auto push, calls_.Admit(PushRequest(), Caller()));
+  calls_.MakeAdmitted(std::move(push), {},
                       [](const auto& reply) { EXPECT_OK(reply); });
 
   EXPECT_THAT(heard_, ElementsAre("first admits Push", "second admits Push"));

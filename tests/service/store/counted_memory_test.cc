@@ -55,7 +55,7 @@ TEST_F(CountedMemoryTest, NamespaceGoesOnWhileStatesAreAllocated) {
     EXPECT_OK(Init("new", 1));
   });
 
-  ASSERT_OK(store_.SetRule(testing::SetRuleOf("adam")));
+  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("adam")));
 
   EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
   // The key that came meanwhile has the rule too.
@@ -72,7 +72,7 @@ TEST_F(CountedMemoryTest, RuleWithoutRoomForItsStateChangesNothing) {
   init.entries.push_back({"w", Filled(1, {100000})});
   ASSERT_OK(InitNow(store_, std::move(init)));
 
-  EXPECT_THAT(store_.SetRule(testing::SetRuleOf("adam")),
+  EXPECT_THAT(testing::MakeNow(store_, testing::SetRuleOf("adam")),
               StatusIs(absl::StatusCode::kResourceExhausted));
 
   const NamespaceStatus status = testing::Described(store_);

@@ -129,7 +129,7 @@ TEST_F(EndedWaitsTest, LargePullEndsOnceWhileOneOfItsKeysGoes) {
   std::array<std::atomic<int>, kNumPulls> num_answers = {};
   std::thread deleter([&] {
     for (int i = 0; i < kNumPulls; ++i) {
-      EXPECT_OK(store_.Delete(testing::DeleteOf({"7"})));
+      EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({"7"})));
       EXPECT_OK(Init("7", 1));
     }
   });
@@ -157,7 +157,7 @@ TEST_F(EndedWaitsTest, DeleteEndsPullsThatWaitForAnotherKey) {
   ASSERT_OK(Init("b", 2, OnExisting::kReplace));
   ASSERT_TRUE(inbox.is_empty());
 
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"b"})));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"b"})));
 
   ASSERT_FALSE(inbox.is_empty());
   EXPECT_THAT(*inbox.answer,
@@ -219,7 +219,7 @@ TEST_F(EndedWaitsTest, DeleteDuringAnUpdateLetsThePushSucceed) {
   std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
   backend_.WaitUntilHeld();
 
-  EXPECT_OK(store_.Delete(testing::DeleteOf({"w"})));
+  EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({"w"})));
   backend_.Release();
   pusher.join();
 

@@ -75,11 +75,11 @@ class Group {
 
   Group(const Plan& plan, Choice choose)
       : plan_(plan), choose_(std::move(choose)) {
-    EXPECT_OK(store_.CreateNamespace(
-        testing::CreateOf("n", {.mode = Mode::kSync,
-                                .num_workers = kNumWorkers,
-                                .rule = {.name = "accumulate"},
-                                .max_open_rounds = kMaxOpenRounds})));
+    EXPECT_OK(testing::MakeNow(
+        store_, testing::CreateOf("n", {.mode = Mode::kSync,
+                                        .num_workers = kNumWorkers,
+                                        .rule = {.name = "accumulate"},
+                                        .max_open_rounds = kMaxOpenRounds})));
     InitRequest init = {.name_space = "n"};
     for (int key = 0; key < kNumKeys; ++key) {
       init.entries.push_back({NameOf(key), Filled(0)});
@@ -173,7 +173,8 @@ class Group {
     switch (choose_(5)) {
       case 3:
         Note("fails", rank);
-        ASSERT_OK(store_.Leave(testing::FailureOf("n", member.worker)));
+        ASSERT_OK(
+            testing::MakeNow(store_, testing::FailureOf("n", member.worker)));
         member.has_lease = false;
         member.pull = nullptr;
         member.state = State::kDead;
@@ -206,7 +207,7 @@ class Group {
     JoinRequest request =
         testing::JoinOf("n", NameOf(rank, member.life), kLease, rank);
     request.set_replaces_epoch(replaces_epoch);
-    const absl::StatusOr<JoinReply> reply = store_.Join(request);
+    const absl::StatusOr<JoinReply> reply = testing::MakeNow(store_, request);
     ASSERT_OK(reply);
     ASSERT_EQ(reply->worker().rank(), rank);
     const bool was_lost = has_come_[rank] == member.life + 1;
@@ -225,8 +226,8 @@ class Group {
   void Leave(uint32_t rank) {
     Note("leaves", rank);
     Member& member = members_[rank];
-    ASSERT_OK(store_.Leave(
-        testing::RequestOfMember<LeaveRequest>("n", member.worker)));
+    ASSERT_OK(testing::MakeNow(
+        store_, testing::RequestOfMember<LeaveRequest>("n", member.worker)));
     member.state = State::kLeft;
     member.has_lease = false;
     member.order = ++last_order_;
@@ -248,8 +249,9 @@ class Group {
     for (int half = 0; half < 2; ++half) {
       for (uint32_t other = 0; other < kNumWorkers; ++other) {
         if (other == rank || !members_[other].has_lease) continue;
-        ASSERT_OK(store_.KeepAlive(testing::RequestOfMember<KeepAliveRequest>(
-            "n", members_[other].worker)));
+        ASSERT_OK(
+            testing::MakeNow(store_, testing::RequestOfMember<KeepAliveRequest>(
+                                         "n", members_[other].worker)));
       }
       alarms_.Advance(kLease / 2 + absl::Milliseconds(1));
     }

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
@@ -103,12 +104,12 @@ class GpuCopiesTest : public testing::GpuStoreTest {
 
 // The kernel reads the contributions where they were received.
 TEST_F(GpuCopiesTest, PushOfManySmallKeysIsATableAndAKernel) {
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("accumulate", "*")));
   for (const int64_t size : {64, 1024}) {
     const std::string name_space = absl::StrCat("n", size);
-    ASSERT_OK(store_->CreateNamespace(testing::CreateOf(name_space)));
-    ASSERT_OK(
-        store_->SetRule(testing::SetRuleOf("accumulate", "*", name_space)));
+    ASSERT_OK(testing::MakeNow(*store_, testing::CreateOf(name_space)));
+    ASSERT_OK(testing::MakeNow(
+        *store_, testing::SetRuleOf("accumulate", "*", name_space)));
     InitKeys(kNumKeys, size, name_space);
     CountPush(StagedPush(kNumKeys, size, name_space));  // makes room for tables
 
@@ -148,7 +149,7 @@ TEST_F(GpuCopiesTest, ContributionThatIsReadInPlaceTakesNothingOfTheDevice) {
 
 // Its table travels with the kernel.
 TEST_F(GpuCopiesTest, PushOfOneLargeKeyIsOneTransferAndOneKernel) {
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 1 << 19);
 
   const Counts push = CountPush(StagedPush(1, 1 << 19));
@@ -162,7 +163,7 @@ TEST_F(GpuCopiesTest, PushOfOneLargeKeyIsOneTransferAndOneKernel) {
 // The update is with the device before the bytes are there, and Push returns:
 // no thread of the caller's or of the store's waits.
 TEST_F(GpuCopiesTest, PushIsStartedBeforeItsBytesHaveArrived) {
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 100'000);
   PushRequest request = StagedPush(1, 100'000);
   for (float& element : request.entries[0].tensor.mutable_elements<float>()) {
@@ -201,7 +202,7 @@ TEST_F(GpuCopiesTest, AssignedTensorIsPublishedWhenItHasArrived) {
 
 TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
   InitKeys(1, 100'000);
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("accumulate", "*")));
   for (const bool is_started : {false, true}) {
     PushRequest request = StagedPush(1, 100'000);
     if (is_started) {
@@ -226,7 +227,7 @@ TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
 
 // What is in page-locked memory takes no thread of the pool on its way.
 TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 1 << 19);
   PushRequest request = StagedPush(1, 1 << 19);
   gpu_.Hold(StreamUse::kToDevice);
@@ -246,8 +247,9 @@ TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
 // follow; the last closes the round.
 TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
   constexpr uint32_t kWorkers = 9;
-  ASSERT_OK(store_->CreateNamespace(testing::CreateOf(
-      "sync", {.mode = Mode::kSync, .num_workers = kWorkers})));
+  ASSERT_OK(testing::MakeNow(
+      *store_, testing::CreateOf(
+                   "sync", {.mode = Mode::kSync, .num_workers = kWorkers})));
   InitKeys(kNumKeys, 64, "sync");
   const Counts before = Total();
 
@@ -268,7 +270,7 @@ TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
 
 TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
   constexpr int kFewKeys = 1000;
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("average", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("average", "*")));
   InitKeys(kFewKeys, 64);
   PushRequest request = StagedPush(kFewKeys, 64);
   for (PushEntry& entry : StagedPush(kFewKeys, 64).entries) {
@@ -285,7 +287,7 @@ TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
 
 // What follows an update that runs is copied meanwhile.
 TEST_F(GpuCopiesTest, PushToABusyKeyIsCopiedAtOnce) {
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("accumulate", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("accumulate", "*")));
   InitKeys(1, 1 << 17);
   const auto push_of = [this](float value) {
     PushRequest request = StagedPush(1, 1 << 17);
@@ -313,8 +315,8 @@ TEST_F(GpuCopiesTest, PushToABusyKeyIsCopiedAtOnce) {
 
 // The update waits until the checkpoint has its copy of the key's states.
 TEST_F(GpuCopiesTest, PushToAKeyThatACheckpointCopiesBringsItsElements) {
-  ASSERT_OK(store_->SetRule(
-      testing::SetRuleOf("nag(learning_rate=1, momentum=0)", "*")));
+  ASSERT_OK(testing::MakeNow(
+      *store_, testing::SetRuleOf("nag(learning_rate=1, momentum=0)", "*")));
   InitKeys(2, 100'000);
   const auto push = [this](int num_keys) {
     PushRequest request = StagedPush(num_keys, 100'000);
@@ -340,8 +342,8 @@ TEST_F(GpuCopiesTest, PushToAKeyThatACheckpointCopiesBringsItsElements) {
 }
 
 TEST_F(GpuCopiesTest, CheckpointHasTheStatesOfAKeyThatIsDeletedMeanwhile) {
-  ASSERT_OK(store_->SetRule(
-      testing::SetRuleOf("nag(learning_rate=1, momentum=0.5)", "*")));
+  ASSERT_OK(testing::MakeNow(
+      *store_, testing::SetRuleOf("nag(learning_rate=1, momentum=0.5)", "*")));
   InitKeys(1, 100'000);
   PushRequest request = StagedPush(1, 100'000);
   for (float& element : request.entries[0].tensor.mutable_elements<float>()) {
@@ -351,7 +353,7 @@ TEST_F(GpuCopiesTest, CheckpointHasTheStatesOfAKeyThatIsDeletedMeanwhile) {
   store_->Push(std::move(request), {}, CallbackOf(answer));
   ASSERT_OK(answer.Wait());
   testing::KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
-    return store_->Delete(testing::DeleteOf({KeyOf(0)})).status();
+    return testing::MakeNow(*store_, testing::DeleteOf({KeyOf(0)})).status();
   });
 
   ASSERT_OK(store_->TakeSnapshot({}, snapshot));
@@ -364,7 +366,7 @@ TEST_F(GpuCopiesTest, CheckpointHasTheStatesOfAKeyThatIsDeletedMeanwhile) {
 // The second update needs a thread that waits for the device. The one that ends
 // the first is the device's own.
 TEST_F(GpuCopiesTest, StoreEndsBehindUpdatesThatWaitForOthers) {
-  ASSERT_OK(store_->SetRule(testing::SetRuleOf("average", "*")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("average", "*")));
   InitKeys(1, 100'000);
   gpu_.Hold(StreamUse::kCompute);
   const Answer<absl::StatusOr<PushReply>> first;

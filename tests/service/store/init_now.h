@@ -1,4 +1,4 @@
-// Init, SetState and GetState for tests, which wait for their answers.
+// Calls of a store for tests, which wait for their answers.
 
 #ifndef TENSORKV_TESTS_SERVICE_STORE_INIT_NOW_H_
 #define TENSORKV_TESTS_SERVICE_STORE_INIT_NOW_H_
@@ -6,9 +6,25 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "service/store/tensor_store.h"
+#include "service/store/call_dispatch.h"
+#include "service/store/memory_tensor_store.h"
 
 namespace tensorkv::testing {
+
+// The outcome of a call of any verb.
+template <typename Request>
+OutcomeOfCall<Request> MakeNow(MemoryTensorStore& store, Request request,
+                               CallContext context = {}) {
+  const CallDispatch calls(
+      {.store = &store, .namespaces = &store, .staging = &store});
+  absl::StatusOr<ReplyTo<Request>> reply =
+      calls.MakeAndWait(std::move(request), std::move(context));
+  if constexpr (kIsEmptyReply<ReplyTo<Request>>) {
+    return reply.status();
+  } else {
+    return reply;
+  }
+}
 
 // The answer to an Init.
 inline absl::StatusOr<InitReply> InitNow(TensorStore& store,

@@ -36,7 +36,9 @@ using ::tensorkv::testing::SetHyperparametersOf;
 using ::tensorkv::testing::SetMultipliersOf;
 using ::tensorkv::testing::SetRuleOf;
 using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 // Waits at its begin until it may go on.
 struct HeldSnapshot {
@@ -69,32 +71,34 @@ SetRuleRequest FirstChange() {
 std::vector<RuleCall> RuleCalls() {
   return {{"SetRule",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.SetRule(SetRuleOf("sgd", "*"), context);
+             return testing::MakeNow(store, SetRuleOf("sgd", "*"), context);
            }},
           {"SetMultipliers",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.SetMultipliers(
-                 SetMultipliersOf({.learning_rate = 2}, "*"), context);
+             return testing::MakeNow(
+                 store, SetMultipliersOf({.learning_rate = 2}, "*"), context);
            }},
           {"UnsetRule",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.UnsetRule(OfPattern<UnsetRuleRequest>("*"), context);
+             return testing::MakeNow(store, OfPattern<UnsetRuleRequest>("*"),
+                                     context);
            }},
           {"UnsetMultipliers",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.UnsetMultipliers(
-                 OfPattern<UnsetMultipliersRequest>("*"), context);
+             return testing::MakeNow(
+                 store, OfPattern<UnsetMultipliersRequest>("*"), context);
            }},
           {"SetHyperparameters",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store
-                 .SetHyperparameters(
-                     SetHyperparametersOf({{"learning_rate", 2}}, "*"), context)
+             return testing::MakeNow(
+                        store,
+                        SetHyperparametersOf({{"learning_rate", 2}}, "*"),
+                        context)
                  .status();
            }},
           {"RepeatOfTheFirst",
            [](MemoryTensorStore& store, const CallContext& context) {
-             return store.SetRule(FirstChange(), context);
+             return testing::MakeNow(store, FirstChange(), context);
            }}};
 }
 
@@ -105,7 +109,7 @@ class ChangingRuleTest : public ::testing::Test {
     InitRequest init;
     init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {4}, 1)});
     EXPECT_OK(InitNow(store_, std::move(init)));
-    EXPECT_OK(store_.SetRule(SetRuleOf("sgd", "*")));
+    EXPECT_OK(testing::MakeNow(store_, SetRuleOf("sgd", "*")));
     backend_.WhenAllocating([this] {
       is_changing_.Notify();
       may_change_.WaitForNotification();
@@ -125,7 +129,8 @@ class RuleWaitTest : public ChangingRuleTest,
   // Makes the call while another one changes rules, until `end` ends it.
   absl::Status MakeBesideAnother(const CallContext& context,
                                  std::function<void()> end) {
-    Background other([this] { return store_.SetRule(FirstChange()); });
+    Background other(
+        [this] { return testing::MakeNow(store_, FirstChange()); });
     is_changing_.WaitForNotification();
     Background call([&] { return GetParam().make(store_, context); });
     while (alarms_.num_pending() == 0) std::this_thread::yield();
@@ -158,7 +163,7 @@ TEST_P(RuleWaitTest, EndsWithItsCaller) {
 TEST_F(ChangingRuleTest, RepeatsWaitWithoutAThread) {
   constexpr int kRepeats = 8;
   std::vector<absl::StatusOr<SetRuleReply>> replies;
-  Background first([this] { return store_.SetRule(FirstChange()); });
+  Background first([this] { return testing::MakeNow(store_, FirstChange()); });
   is_changing_.WaitForNotification();
 
   for (int i = 0; i < kRepeats; ++i) {
@@ -175,13 +180,153 @@ TEST_F(ChangingRuleTest, RepeatsWaitWithoutAThread) {
   for (const auto& reply : replies) EXPECT_OK(reply);
 }
 
+// Changes of rules whose answers come later, on no thread of theirs.
+class RulesQueueTest : public ChangingRuleTest {
+ protected:
+  // Begins to change rules.
+  void Change(const std::string& rule, const CallContext& context = {}) {
+    store_.SetRule(SetRuleOf(rule, "*"), context,
+                   [this, rule](absl::StatusOr<SetRuleReply> reply) {
+                     MutexLock lock(&mutex_);
+                     ended_.emplace_back(rule, reply.status().code());
+                     changed_.SignalAll();
+                   });
+  }
+  using Ended = std::vector<std::pair<std::string, absl::StatusCode>>;
+  Ended AwaitEnded(size_t count) {
+    MutexLock lock(&mutex_);
+    while (ended_.size() < count) changed_.Wait(&mutex_);
+    return ended_;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  Ended ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(RulesQueueTest, ChangesFollowEachOtherInTheirOrder) {
+  constexpr absl::StatusCode kOk = absl::StatusCode::kOk;
+  Change("adam");
+  is_changing_.WaitForNotification();
+  Change("sgd(momentum=0.5)");
+  Change("accumulate");
+  Change("adagrad");
+  EXPECT_TRUE(AwaitEnded(0).empty());
+
+  may_change_.Notify();
+
+  EXPECT_THAT(AwaitEnded(4),
+              ElementsAre(Pair("adam", kOk), Pair("sgd(momentum=0.5)", kOk),
+                          Pair("accumulate", kOk), Pair("adagrad", kOk)));
+}
+
+TEST_F(RulesQueueTest, WhoGivesUpIsPassedOver) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  Change("adam");
+  is_changing_.WaitForNotification();
+  Change("sgd", Until(absl::Seconds(2)));
+  Change("adagrad", {.cancellation = cancellation});
+  Change("accumulate");
+
+  cancellation->Cancel();
+  alarms_.Advance(absl::Seconds(2));
+  EXPECT_THAT(AwaitEnded(2),
+              ElementsAre(Pair("adagrad", absl::StatusCode::kCancelled),
+                          Pair("sgd", absl::StatusCode::kDeadlineExceeded)));
+  may_change_.Notify();
+
+  EXPECT_THAT(AwaitEnded(4)[3], Pair("accumulate", absl::StatusCode::kOk));
+}
+
+TEST_F(RulesQueueTest, WaitsAreCountedAndEndWithThoseOfOthers) {
+  Change("adam");
+  is_changing_.WaitForNotification();
+  Change("sgd");
+  EXPECT_EQ(store_.Summaries()[0]
+                .waits[static_cast<size_t>(WaitReason::kRules)]
+                .calls_waiting,
+            1u);
+
+  store_.InterruptWaits(absl::UnavailableError("a device has failed"));
+
+  EXPECT_THAT(AwaitEnded(1),
+              ElementsAre(Pair("sgd", absl::StatusCode::kUnavailable)));
+  may_change_.Notify();
+  AwaitEnded(2);
+}
+
+// Each attempt finds other rules when it has made its key, the last also a
+// change under way.
+TEST_F(RulesQueueTest, InitThatChangesOutrunWaitsForThemOnNoThread) {
+  // Each has one state, so that an attempt allocates once.
+  const std::vector<std::string> rules = {"adagrad", "sgd(momentum=0.5)",
+                                          "adagrad"};
+  size_t num_changes = 0;
+  std::function<void()> change = [&] {
+    EXPECT_OK(testing::MakeNow(store_, SetRuleOf(rules[num_changes], "*")));
+    if (++num_changes < rules.size()) return backend_.WhenAllocating(change);
+    backend_.WhenAllocating([this] {
+      is_changing_.Notify();
+      may_change_.WaitForNotification();
+    });
+    Change("sgd(momentum=0.9)");
+    is_changing_.WaitForNotification();
+  };
+  backend_.WhenAllocating(change);
+  InitRequest init;
+  init.entries.push_back({"new", *Tensor::Filled(DType::kF32, {4}, 1)});
+  const Answer<absl::StatusOr<InitReply>> answer;
+
+  store_.Init(std::move(init), {}, [answer](absl::StatusOr<InitReply> reply) {
+    answer.Set(std::move(reply));
+  });
+  EXPECT_FALSE(answer.HasArrived());
+  may_change_.Notify();
+
+  EXPECT_OK(answer.Wait());
+  AwaitEnded(1);
+  EXPECT_EQ(num_changes, rules.size());
+}
+
+// It has no deadline: what is to be saved must be saved.
+TEST_F(RulesQueueTest, CheckpointIsTakenOnceRulesStay) {
+  Change("adam");
+  is_changing_.WaitForNotification();
+  HeldSnapshot saved;
+  saved.may_go_on.Notify();
+  Background taken([&] { return store_.TakeSnapshot({}, saved.sink); });
+  store_.InterruptWaits(absl::UnavailableError("a device has failed"));
+
+  EXPECT_FALSE(saved.has_begun.HasBeenNotified());
+  may_change_.Notify();
+
+  EXPECT_OK(taken.Result());
+  EXPECT_EQ(saved.sink.keys.size(), 1u);
+}
+
+TEST_F(RulesQueueTest, MoveDoesNotWaitForRules) {
+  ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
+                         [] { return absl::OkStatus(); }));
+  Change("adam");
+  is_changing_.WaitForNotification();
+  HeldSnapshot moved;
+  moved.may_go_on.Notify();
+
+  EXPECT_THAT(
+      store_.TakeSnapshotOfFenced(moved.sink),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("its rules change")));
+  store_.Unfence();
+  may_change_.Notify();
+  AwaitEnded(1);
+}
+
 class LongWaitsTest : public ::testing::Test {
  protected:
   LongWaitsTest() {
     InitRequest init;
     init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
     EXPECT_OK(InitNow(store_, std::move(init)));
-    EXPECT_OK(store_.SetRule(SetRuleOf("accumulate", "*")));
+    EXPECT_OK(testing::MakeNow(store_, SetRuleOf("accumulate", "*")));
   }
   ~LongWaitsTest() override { backend_.Release(); }
 
@@ -198,7 +343,8 @@ class LongWaitsTest : public ::testing::Test {
     store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
     backend_.WaitUntilHeld();
     Background call([&] {
-      return store_.Stat(testing::DigestsOf({"k"}), context).status();
+      return testing::MakeNow(store_, testing::DigestsOf({"k"}), context)
+          .status();
     });
     while (alarms_.num_pending() == 0) std::this_thread::yield();
     end();
@@ -216,17 +362,17 @@ TEST_F(LongWaitsTest, StatOfCallerWhoHasGoneReadsNoValue) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
 
-  EXPECT_THAT(store_.Stat(testing::DigestsOf({"k"}),
-                          Until(absl::Seconds(9), cancellation)),
+  EXPECT_THAT(testing::MakeNow(store_, testing::DigestsOf({"k"}),
+                               Until(absl::Seconds(9), cancellation)),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(LongWaitsTest, StatWithoutTimeReadsNoValue) {
-  EXPECT_THAT(
-      store_.Stat(testing::DigestsOf({"k"}), Until(absl::ZeroDuration())),
-      StatusIs(absl::StatusCode::kDeadlineExceeded,
-               HasSubstr("digests of 0 keys were made, and of 1 were "
-                         "to follow, the next \"k\"")));
+  EXPECT_THAT(testing::MakeNow(store_, testing::DigestsOf({"k"}),
+                               Until(absl::ZeroDuration())),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("digests of 0 keys were made, and of 1 were "
+                                 "to follow, the next \"k\"")));
 }
 
 TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItsCallerDoes) {
@@ -249,7 +395,7 @@ TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
   store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
   backend_.WaitUntilHeld();
   Background stat([&] {
-    return store_.Stat(testing::DigestsOf({"k", "other"}), {});
+    return testing::MakeNow(store_, testing::DigestsOf({"k", "other"}), {});
   });
   while (alarms_.num_pending() == 0) std::this_thread::yield();
 
@@ -263,6 +409,32 @@ TEST_F(LongWaitsTest, StatWithDigestsTellsTheCountsOfWhenItReadsTheValues) {
   EXPECT_EQ(reply.keys(0).version(), 2u);
   EXPECT_EQ(reply.keys(0).update_count(), 1u);
   EXPECT_EQ(reply.keys(1).update_count(), 5u);
+}
+
+TEST_F(LongWaitsTest, StatsWithDigestsWaitOnNoThread) {
+  constexpr int kCalls = 40;  // more than any pool has threads
+  std::vector<Answer<absl::StatusOr<StatReply>>> answers(kCalls);
+  backend_.Hold();
+  PushRequest push;
+  push.entries.push_back(
+      {"k", false, *Tensor::Filled(DType::kF32, {kMany}, 1)});
+  store_.Push(std::move(push), {}, [](absl::StatusOr<PushReply>) {});
+  backend_.WaitUntilHeld();
+
+  for (const auto& answer : answers) {
+    store_.Stat(
+        testing::DigestsOf({"k", "k"}), {},
+        [answer](absl::StatusOr<StatReply> reply) { answer.Set(reply); });
+  }
+  for (const auto& answer : answers) EXPECT_FALSE(answer.HasArrived());
+  backend_.Release();
+
+  for (const auto& answer : answers) {
+    const absl::StatusOr<StatReply> reply = answer.Wait();
+    ASSERT_OK(reply);
+    EXPECT_EQ(reply->keys(0).version(), 2u);
+    EXPECT_EQ(reply->keys(0).digest(), reply->keys(1).digest());
+  }
 }
 
 TEST_F(LongWaitsTest, StatWithDigestsWaitsForAnUpdateWhileItMay) {
@@ -331,7 +503,7 @@ TEST_F(LongWaitsTest, MoveAndCheckpointDoNotWaitForEachOther) {
 
 TEST_F(LongWaitsTest, MoveDoesNotLeaveARoundBehindWhoseUpdateFails) {
   NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
-  ASSERT_OK(store_.CreateNamespace(testing::CreateOf("sync", config)));
+  ASSERT_OK(testing::MakeNow(store_, testing::CreateOf("sync", config)));
   InitRequest init = {.name_space = "sync"};
   init.entries.push_back({"k", *Tensor::Filled(DType::kF32, {kMany}, 1)});
   ASSERT_OK(InitNow(store_, std::move(init)));

@@ -56,8 +56,9 @@ class LooksTest : public ::testing::Test {
     return keys;
   }
   void CreateGroup(uint32_t num_workers = 2) {
-    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
-        "s", {.mode = Mode::kSync, .num_workers = num_workers})));
+    ASSERT_OK(testing::MakeNow(
+        store_, testing::CreateOf(
+                    "s", {.mode = Mode::kSync, .num_workers = num_workers})));
   }
   absl::Status Init(const std::string& name_space,
                     const std::vector<std::string>& keys,
@@ -171,8 +172,9 @@ TEST_F(LooksTest, PullOfAKeyThatLeavesEndsThoughItWaitsForAnother) {
 }
 
 TEST_F(LooksTest, DeletedKeyOfARoundLooksAtThosePullsThatKnowIt) {
-  ExpectLooksAtOthersAreFew(
-      [this] { ASSERT_OK(store_.Delete(testing::DeleteOf({"other"}, "s"))); });
+  ExpectLooksAtOthersAreFew([this] {
+    ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"other"}, "s")));
+  });
 }
 
 TEST_F(LooksTest, ReplacedKeyOfARoundLooksAtThosePullsThatKnowIt) {
@@ -189,7 +191,7 @@ TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {
   for (const char* const name : {"a", "b", "c"}) {
     ASSERT_OK_AND_ASSIGN(
         const JoinReply joined,
-        store_.Join(testing::JoinOf("s", name, absl::Hours(1))));
+        testing::MakeNow(store_, testing::JoinOf("s", name, absl::Hours(1))));
     workers.push_back(WorkerOf(joined.worker()));
   }
   Contribute({"lacking"}, workers[0]);
@@ -202,8 +204,8 @@ TEST_F(LooksTest, LeaveLooksAtThosePullsThatWaitForItsWorker) {
       PullOfContributor({keys[0], "lacking"}, true, workers[0]);
   const uint64_t before = num_looks;
 
-  ASSERT_OK(
-      store_.Leave(testing::RequestOfMember<LeaveRequest>("s", workers[2])));
+  ASSERT_OK(testing::MakeNow(
+      store_, testing::RequestOfMember<LeaveRequest>("s", workers[2])));
 
   EXPECT_LT(num_looks - before, 100u);
   EXPECT_THAT(lacking.Wait(), HasReason(Reason::kWorkerLeft));
@@ -219,7 +221,7 @@ TEST_F(LooksTest, ContributorHearsThatAnyKeyOfItsRoundsHasGone) {
     ASSERT_OK(Init("s", {"a", "b"}, OnExisting::kReplace));
     Contribute({"a", "b"});
     const PullAnswer of_deleted = PullOfContributor({"a", "b"}, wait_for_keys);
-    ASSERT_OK(store_.Delete(testing::DeleteOf({"b"}, "s")));
+    ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"b"}, "s")));
     EXPECT_THAT(of_deleted.Wait(), HasReason(Reason::kKeyNotFound));
     ASSERT_OK(Init("s", {"b"}));
     Contribute({"b"});
@@ -247,7 +249,7 @@ TEST_F(LooksTest, PullThatWaitsForKeysOutlivesThoseOfClosedRounds) {
   });
   ASSERT_OK(pushed.Wait());
 
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"b"}, "s")));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"b"}, "s")));
 
   EXPECT_FALSE(answer.HasArrived());
   store_.CancelWaits();

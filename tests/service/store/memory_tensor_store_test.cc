@@ -67,7 +67,8 @@ TEST(NamedStoreTest, DefaultStaysWhereItHasTheUidOfItsClusterFromTheStart) {
   ScriptedBackend backend;
   FakeAlarms alarms;
   MemoryTensorStore store({.default_uid = 7}, &backend, &alarms);
-  ASSERT_OK(store.Join(testing::JoinOf("default", "a", absl::Minutes(1))));
+  ASSERT_OK(testing::MakeNow(
+      store, testing::JoinOf("default", "a", absl::Minutes(1))));
 
   store.NameDefault(7);
 
@@ -174,7 +175,7 @@ TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
 }
 
 TEST_F(MemoryTensorStoreTest, WeightsAndRowsOfOneKeyAreRefusedTogether) {
-  ASSERT_OK(store_.SetRule(testing::SetRuleOf("average", "*")));
+  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("average", "*")));
   ASSERT_OK(Init("w", 1));
   PushEntry heavy = PushOf("w", 8).entries[0];
   heavy.weight = 3;
@@ -216,7 +217,8 @@ TEST_F(MemoryTensorStoreTest, RowsWithoutRoomAreFreeBeforeTheAnswer) {
 
 TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd", absl::StrCat("*x", i))));
+    ASSERT_OK(testing::MakeNow(
+        store_, testing::SetRuleOf("sgd", absl::StrCat("*x", i))));
   }
   InitRequest init;
   for (int i = 0; i < 100; ++i) {
@@ -268,11 +270,11 @@ TEST_F(MemoryTensorStoreTest, UpdateIsCountedWithItsVersion) {
   backend_.WaitUntilHeld();
 
   ASSERT_OK_AND_ASSIGN(const StatReply during,
-                       store_.Stat(testing::StatOf({"w"}), {}));
+                       testing::MakeNow(store_, testing::StatOf({"w"}), {}));
   backend_.Release();
   ASSERT_OK(push.Result());
   ASSERT_OK_AND_ASSIGN(const StatReply after,
-                       store_.Stat(testing::StatOf({"w"}), {}));
+                       testing::MakeNow(store_, testing::StatOf({"w"}), {}));
 
   EXPECT_EQ(during.keys(0).version(), 1u);
   EXPECT_EQ(during.keys(0).update_count(), 0u);
@@ -285,14 +287,14 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesAllAsItWas) {
   for (const auto& [rule, expected] :
        {std::pair("accumulate", 3),
         {"sgd(learning_rate=1, momentum=0.5)", -1}}) {
-    ASSERT_OK(store_.SetRule(testing::SetRuleOf(rule, "*")));
+    ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf(rule, "*")));
     ASSERT_OK(Init(rule, 1));
     backend_.FailApply(absl::InternalError("broken"));
     EXPECT_THAT(Push(PushOf(rule, 2)), StatusIs(absl::StatusCode::kInternal));
     backend_.FailApply(absl::OkStatus());
 
     ASSERT_OK_AND_ASSIGN(const StatReply stat,
-                         store_.Stat(testing::StatOf({rule}), {}));
+                         testing::MakeNow(store_, testing::StatOf({rule}), {}));
     EXPECT_EQ(stat.keys(0).version(), 1u);
     EXPECT_EQ(stat.keys(0).update_count(), 0u);
     EXPECT_EQ(First(*Pull(PullOf(rule))), 1);
@@ -302,20 +304,20 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesAllAsItWas) {
 }
 
 TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
-  ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd", "*")));
+  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("sgd", "*")));
   ASSERT_OK(Init("w", 1));
   ASSERT_OK_AND_ASSIGN(const Value read, Pull(PullOf("w")));
   backend_.Hold();
   Background push([&] { return Push(PushOf("w", 2)).status(); });
   backend_.WaitUntilHeld();
   backend_.FailApply(absl::InternalError("broken"));
-  ASSERT_OK(store_.SetHyperparameters(
-      testing::SetHyperparametersOf({{"learning_rate", 2}}, "*")));
+  ASSERT_OK(testing::MakeNow(
+      store_, testing::SetHyperparametersOf({{"learning_rate", 2}}, "*")));
   backend_.Release();
 
   EXPECT_THAT(push.Result(), StatusIs(absl::StatusCode::kInternal));
   ASSERT_OK_AND_ASSIGN(const StatReply stat,
-                       store_.Stat(testing::StatOf({"w"}), {}));
+                       testing::MakeNow(store_, testing::StatOf({"w"}), {}));
   EXPECT_EQ(stat.keys(0).update_count(), 0u);
 }
 
@@ -323,7 +325,7 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
 TEST_F(MemoryTensorStoreTest, ManyKeysAreUpdatedEachByItsRule) {
   constexpr int kNumKeys = 3000;
   MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
-  ASSERT_OK(store.SetRule(testing::SetRuleOf("accumulate", "a*")));
+  ASSERT_OK(testing::MakeNow(store, testing::SetRuleOf("accumulate", "a*")));
   InitRequest init;
   PushRequest push;
   PullRequest pull;
@@ -435,16 +437,16 @@ TEST_F(MemoryTensorStoreTest, ReplyComesAfterTheOwnUpdateNotAfterOthers) {
 
 TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
   MemoryTensorStore store({.max_namespaces = 2}, &backend_, &alarms_);
-  ASSERT_OK(store.CreateNamespace(testing::CreateOf("a")));
+  ASSERT_OK(testing::MakeNow(store, testing::CreateOf("a")));
 
-  EXPECT_THAT(store.CreateNamespace(testing::CreateOf("b")),
+  EXPECT_THAT(testing::MakeNow(store, testing::CreateOf("b")),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
   for (int i = 0; i < 300; ++i) {
-    ASSERT_OK(
-        store_.CreateNamespace(testing::CreateOf(absl::StrFormat("%03d", i))));
+    ASSERT_OK(testing::MakeNow(store_,
+                               testing::CreateOf(absl::StrFormat("%03d", i))));
   }
   const auto names = [&](absl::string_view after, size_t max_namespaces) {
     std::vector<std::string> names;
@@ -482,23 +484,26 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   FakeAlarms alarms;
   RecordingObserver observer;
   MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
-  ASSERT_OK(store.CreateNamespace(
-      testing::CreateOf("n", {.mode = Mode::kSync, .num_workers = 2})));
+  ASSERT_OK(testing::MakeNow(
+      store, testing::CreateOf("n", {.mode = Mode::kSync, .num_workers = 2})));
   InitRequest init{.name_space = "n"};
   init.entries.push_back({"w", Filled(1)});
   ASSERT_OK(InitNow(store, std::move(init)).status());
-  ASSERT_OK(store.SetRule(testing::SetRuleOf("sgd", "w*", "n")));
-  const Worker stays =
-      WorkerOf(store.Join(testing::JoinOf("n", "a", absl::Hours(1)))->worker());
-  ASSERT_OK(store.Join(testing::JoinOf("n", "b", absl::Seconds(1))));
+  ASSERT_OK(testing::MakeNow(store, testing::SetRuleOf("sgd", "w*", "n")));
+  const Worker stays = WorkerOf(
+      testing::MakeNow(store, testing::JoinOf("n", "a", absl::Hours(1)))
+          ->worker());
+  ASSERT_OK(
+      testing::MakeNow(store, testing::JoinOf("n", "b", absl::Seconds(1))));
   PushRequest push{.name_space = "n", .worker = stays, .step = 1};
   push.entries.push_back({"w", false, Filled(1)});
   Inbox<PushReply> pushed;
   store.Push(std::move(push), {}, pushed.Callback());
 
   alarms.Advance(absl::Seconds(2));
-  ASSERT_OK(store.Leave(testing::RequestOfMember<LeaveRequest>("n", stays)));
-  ASSERT_OK(store.DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(
+      store, testing::RequestOfMember<LeaveRequest>("n", stays)));
+  ASSERT_OK(testing::MakeNow(store, testing::RemoveOf("n")));
 
   EXPECT_THAT(
       observer.events,
@@ -519,14 +524,15 @@ TEST_F(MemoryTensorStoreTest, NamespaceWithAGuardGetsNoSlices) {
         {SliceNameOf("w", 0, /*count=*/2, {8}), Filled(1)});
     return InitNow(store_, std::move(request)).status();
   };
-  ASSERT_OK(store_.UpdateNamespace(testing::UpdateOf(
-      "", {.gradient_guard = {.max_norm = 1}}, {"gradient_guard"})));
+  ASSERT_OK(testing::MakeNow(
+      store_, testing::UpdateOf("", {.gradient_guard = {.max_norm = 1}},
+                                {"gradient_guard"})));
 
   EXPECT_THAT(init(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                HasSubstr("key \"w\": expected a whole key")));
 
   ASSERT_OK(
-      store_.UpdateNamespace(testing::UpdateOf("", {}, {"gradient_guard"})));
+      testing::MakeNow(store_, testing::UpdateOf("", {}, {"gradient_guard"})));
   EXPECT_OK(init());
 }
 
@@ -539,8 +545,8 @@ TEST(StoreObserverTest, HearsWhatAnUpdateHasChanged) {
       "", {.budget_bytes = 1 << 20, .gradient_guard = {.max_norm = 1.5}},
       {"gradient_guard", "budget_bytes"});
 
-  ASSERT_OK(store.UpdateNamespace(request));
-  ASSERT_OK(store.UpdateNamespace(request));
+  ASSERT_OK(testing::MakeNow(store, request));
+  ASSERT_OK(testing::MakeNow(store, request));
 
   EXPECT_THAT(observer.events, ElementsAre(StoreEvent::kNamespaceUpdated));
   EXPECT_EQ(observer.texts[0],
@@ -555,8 +561,8 @@ TEST(StoreObserverTest, HearsOfARepeatedChangeOnce) {
   SetRuleRequest request = testing::SetRuleOf("sgd", "w*");
   SetCallId({"client", 1}, request);
 
-  ASSERT_OK(store.SetRule(request));
-  ASSERT_OK(store.SetRule(request));
+  ASSERT_OK(testing::MakeNow(store, request));
+  ASSERT_OK(testing::MakeNow(store, request));
 
   EXPECT_THAT(observer.events, ElementsAre(StoreEvent::kRuleChanged));
 }

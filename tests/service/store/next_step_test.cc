@@ -44,7 +44,7 @@ class RandomGroup {
       config.rescale_partial_rounds = Below(2) == 0;
     }
     if (Below(4) == 0) config.on_worker_loss = OnWorkerLoss::kContinue;
-    EXPECT_OK(store_.CreateNamespace(testing::CreateOf("n", config)));
+    EXPECT_OK(testing::MakeNow(store_, testing::CreateOf("n", config)));
     InitRequest init = {.name_space = "n"};
     for (int key = 0; key < kNumKeys; ++key) {
       init.entries.push_back({NameOf(key), Filled(0)});
@@ -92,7 +92,8 @@ class RandomGroup {
         // Who ends within a step fails.
         if (member.step != member.last + 1 || Below(2) > 0) return;
         Note(rank, "leaves");
-        EXPECT_OK(store_.Leave(
+        EXPECT_OK(testing::MakeNow(
+            store_,
             testing::RequestOfMember<LeaveRequest>("n", *member.worker)));
         if (Below(2) == 0) ++member.life;
         member.worker.reset();
@@ -107,7 +108,8 @@ class RandomGroup {
 
   void Fail(uint32_t rank) {
     Note(rank, "fails");
-    EXPECT_OK(store_.Leave(testing::FailureOf("n", *members_[rank].worker)));
+    EXPECT_OK(testing::MakeNow(
+        store_, testing::FailureOf("n", *members_[rank].worker)));
     members_[rank].worker.reset();
   }
 
@@ -130,13 +132,15 @@ class RandomGroup {
     const bool continues = config.on_worker_loss == OnWorkerLoss::kContinue;
     absl::StrAppend(&trace_, "update of ", field, ": quorum ", config.quorum,
                     continues ? ", CONTINUE\n" : ", FAIL\n");
-    EXPECT_OK(store_.UpdateNamespace(testing::UpdateOf("n", config, {field})));
+    EXPECT_OK(
+        testing::MakeNow(store_, testing::UpdateOf("n", config, {field})));
   }
 
   void Join(uint32_t rank) {
     Member& member = members_[rank];
-    const absl::StatusOr<JoinReply> reply = store_.Join(testing::JoinOf(
-        "n", absl::StrCat(rank, ".", member.life), absl::Hours(1), rank));
+    const absl::StatusOr<JoinReply> reply = testing::MakeNow(
+        store_, testing::JoinOf("n", absl::StrCat(rank, ".", member.life),
+                                absl::Hours(1), rank));
     ASSERT_OK(reply);
     member.worker = WorkerOf(reply->worker());
     member.step = reply->next_step();
@@ -175,9 +179,8 @@ class RandomGroup {
   }
 
   Step NextStep(uint32_t rank) {
-    return store_
-        .KeepAlive(testing::RequestOfMember<KeepAliveRequest>(
-            "n", *members_[rank].worker))
+    return testing::MakeNow(store_, testing::RequestOfMember<KeepAliveRequest>(
+                                        "n", *members_[rank].worker))
         ->next_step();
   }
 

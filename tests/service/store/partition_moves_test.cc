@@ -11,6 +11,7 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/background.h"
 #include "tests/testing/key_requests.h"
@@ -49,8 +50,8 @@ class ArrivalTest : public testing::ScriptedStoreTest,
         Push(PushOf("w", 7)).status(),
         Pull(PullOf("w")).status(),
         testing::GetStateNow(store_, std::move(get_state)).status(),
-        store_.Stat(testing::StatOf({"w"}), {}).status(),
-        store_.Delete(testing::DeleteOf({"w"}), {}).status(),
+        testing::MakeNow(store_, testing::StatOf({"w"}), {}).status(),
+        testing::MakeNow(store_, testing::DeleteOf({"w"}), {}).status(),
     };
   }
 
@@ -99,7 +100,7 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
     return absl::OkStatus();
   });
   backend_.WaitUntilHeld();
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"w"})));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"w"})));
   NamespaceSnapshot name_space = {
       .name = "default", .max_version = 1000, .restored_versions = 1000};
   name_space.config = testing::ConfigOf(testing::Described(store_));

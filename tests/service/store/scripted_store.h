@@ -96,8 +96,8 @@ class ScriptedStoreTest : public ::testing::Test {
   }
 
   void CreateSyncNamespace(uint32_t num_workers) {
-    ASSERT_OK(store_.CreateNamespace(
-        CreateOf("sync", {.mode = Mode::kSync, .num_workers = num_workers})));
+    ASSERT_OK(MakeNow(store_, CreateOf("sync", {.mode = Mode::kSync,
+                                                .num_workers = num_workers})));
     InitRequest init;
     init.name_space = "sync";
     init.entries.push_back({"w", Filled(0)});

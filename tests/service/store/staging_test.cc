@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/keyspace/push/staged_tensors.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
@@ -94,11 +95,12 @@ class StagingTest : public testing::ScriptedStoreTest {
     return value;
   }
   void Delete(const std::string& key) {
-    EXPECT_OK(store_.Delete(testing::DeleteOf({key})));
+    EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({key})));
   }
   void CreateSyncNamespace(uint32_t num_workers) {
-    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
-        "sync", {.mode = Mode::kSync, .num_workers = num_workers})));
+    ASSERT_OK(testing::MakeNow(
+        store_, testing::CreateOf("sync", {.mode = Mode::kSync,
+                                           .num_workers = num_workers})));
     InitRequest init = InitOf(*Tensor::Filled(DType::kF32, {kLarge}, 0));
     init.name_space = "sync";
     ASSERT_OK(Init(std::move(init)));
@@ -132,7 +134,7 @@ TEST_F(StagingTest, CheckOfAnInitFindsWhatTheInitWould) {
 }
 
 TEST_F(StagingTest, CheckOfAnInitFindsARuleThatDoesNotTakeTheDtype) {
-  ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd")));
+  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("sgd")));
 
   EXPECT_THAT(store_.CheckInit(InitOf(*Tensor::WithoutData(DType::kI32, {4}))),
               StatusIs(StatusCode::kInvalidArgument));
@@ -146,7 +148,7 @@ TEST_F(StagingTest, CheckOfAnInitKnowsTheBudget) {
               StatusIs(StatusCode::kResourceExhausted));
   EXPECT_THAT(store_.CheckInit(InitOf(Unfilled({int64_t{1} << 60}))),
               StatusIs(StatusCode::kResourceExhausted));
-  ASSERT_OK(store_.SetRule(testing::SetRuleOf("sgd(momentum=0.9)")));
+  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("sgd(momentum=0.9)")));
   EXPECT_THAT(store_.CheckInit(InitOf(Unfilled({half}))),
               StatusIs(StatusCode::kResourceExhausted));
 }
@@ -296,9 +298,9 @@ TEST_F(StagingTest, AssignTakesTheStagedBufferAsTheValue) {
 
 // There is room for what is pushed and for a new value, not for a copy.
 TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
-  ASSERT_OK(store_.CreateNamespace(
-      testing::CreateOf("n", {.budget_bytes = 4 * kOwnBufferBytes - 1,
-                              .gradient_guard = {.max_norm = 1}})));
+  ASSERT_OK(testing::MakeNow(
+      store_, testing::CreateOf("n", {.budget_bytes = 4 * kOwnBufferBytes - 1,
+                                      .gradient_guard = {.max_norm = 1}})));
   InitRequest init = InitOf(Staged(1, {kLarge}, "n"));
   init.name_space = "n";
   ASSERT_OK(Init(std::move(init)));
@@ -320,7 +322,7 @@ TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
 TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const char* const memory = Pull().tensor.data();
-  ASSERT_OK(store_.SetRule(testing::SetRuleOf("accumulate")));
+  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("accumulate")));
 
   ASSERT_OK(Push(PushOf(Staged(2))));
 

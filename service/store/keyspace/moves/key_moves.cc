@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/config_fields.h"
-#include "service/store/keyspace/key_creation.h"
+#include "service/store/keyspace/key_removal.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/restored_counts.h"
 #include "service/store/keyspace/transaction.h"

@@ -1,97 +1,17 @@
 #include "service/store/keyspace/push/push_admission.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "contract/reason.h"
-#include "service/store/keyspace/pull/pull_cast.h"
-#include "service/store/keyspace/push/staged_tensors.h"
-#include "service/store/keyspace/push/waiting_push.h"
+#include "service/store/keyspace/push/push_check.h"
+#include "service/store/keyspace/push/push_reply.h"
 #include "service/store/keyspace/rounds/round_endings.h"
 #include "service/store/keyspace/snapshots/snapshot_copies.h"
-#include "service/store/keyspace/updates/row_batches.h"
 #include "service/store/keyspace/updates/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
-#include "service/store/names.h"
 
 namespace tensorkv {
-namespace {
 
-absl::Status CheckLength(const PushEntry& entry) {
-  const int64_t expected = entry.encoding->payload_bytes();
-  if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("payload: expected ", expected,
-                                                 " bytes, got ",
-                                                 entry.tensor.size_bytes()));
-}
-
-// Checks what an encoded contribution's payload alone can show to be wrong. A
-// check ahead of the payload has none to look at.
-absl::Status CheckPayload(const PushEntry& entry) {
-  absl::Status status = CheckLength(entry);
-  if (status.ok() && entry.tensor.has_data()) {
-    status = entry.encoding->CheckPayload(entry.tensor.data());
-  }
-  if (status.ok()) return status;
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                        "key ", Quoted(entry.key), ": ", status.message())),
-                    Reason::kEncodingMalformed, {{"key", entry.key}});
-}
-
-uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
-  const bool is_counted =
-      !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
-  return is_counted ? 0 : tensor.size_bytes();
-}
-
-// Returns how many bytes an entry costs besides its tensor.
-uint64_t OverheadOf(const NamespaceMemory& memory, const PushEntry& entry) {
-  if (!entry.rows) return kContributionOverheadBytes;
-  return kContributionOverheadBytes +
-         UncountedBytes(memory, entry.rows->tensor()) +
-         entry.rows->size() * kBytesPerRowId;
-}
-
-uint64_t OverheadOf(const NamespaceMemory& memory, const PushRequest& request) {
-  uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) {
-    bytes += OverheadOf(memory, entry);
-  }
-  return bytes;
-}
-
-// Counts a contribution that was refused with `status`.
-void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
-  switch (ReasonOf(status)) {
-    case Reason::kContributionExists:
-      ++counts.contributions_duplicate;
-      break;
-    case Reason::kStepClosed:
-      ++counts.contributions_late;
-      break;
-    case Reason::kNotMember:
-    case Reason::kLeaseLost:
-    case Reason::kGroupDoesNotJoin:
-      ++counts.contributions_fenced;
-      break;
-    default:
-      break;
-  }
-}
-
-// Returns how many bytes of an entry are read before it takes effect. The guard
-// decodes.
-uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
-  if (entry.skip) return 0;
-  if (!is_guarded || !entry.encoding || HasValues(entry.encoding->packing())) {
-    return entry.tensor.size_bytes();
-  }
-  return entry.encoding->packing().num_elements * SizeOf(entry.dtype());
-}
-
-// Returns whether tensors are copied here on their way to the device.
 bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
   if (!state.tensor_placement->copies()) return false;
   const Backend& device = state.device();
@@ -105,136 +25,6 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
     last = buffer;
   }
   return false;
-}
-
-// Returns whether a push is not for the thread that it comes on: it is large,
-// and begins with copies to memory from which the device takes it, with a look
-// at each element for the guard, or with one at each index and scale of what is
-// encoded.
-bool TakesLong(const NamespaceState& state, const PushRequest& request) {
-  const bool is_guarded = state.is_guarded;
-  if (!is_guarded && !CopiesHere(state, request) &&
-      std::none_of(
-          request.entries.begin(), request.entries.end(),
-          [](const PushEntry& entry) { return bool{entry.encoding}; })) {
-    return false;
-  }
-  uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) {
-    bytes = SumOfBytes(bytes, BytesToRead(entry, is_guarded));
-  }
-  return bytes > kMaxBytesInline;
-}
-
-// Returns how many bytes the entries take of the device besides their tensors.
-uint64_t BytesOf(const EntriesByKey& entries) {
-  return SumOfBytes(SumOfBytes(entries.new_value_bytes, entries.decoded_bytes),
-                    entries.sum_bytes);
-}
-
-// Finds what is to be known of row ids before the mutex is held.
-void LookAtRows(const NamespaceState& state, const PushRequest& request) {
-  if (!MayNeedSums(state, request)) return;
-  for (const PushEntry& entry : request.entries) {
-    if (entry.rows) entry.rows->has_repeats();
-  }
-}
-
-// Makes a push whose fields are right and that need not wait for other workers.
-void PushNow(NamespaceState& state, PushRequest request,
-             const CallContext& context, PullRequest* pull,
-             ReplyCallback<PushReply> done) {
-  const auto call = MakeRefCounted<QueuedCall>();
-  call->done = std::move(done);
-  call->is_followed = pull != nullptr;
-  const absl::Status status =
-      PushAdmission(state, std::move(request), context, pull, call).Run();
-  if (!status.ok()) std::move(call->done)(status);
-}
-
-void PushHere(NamespaceState& state, PushRequest request,
-              const CallContext& context, PullRequest* pull,
-              ReplyCallback<PushReply> done) {
-  absl::Status status = CheckFields(state, request);
-  if (!status.ok()) return std::move(done)(std::move(status));
-  if (MustWaitForOthers(state, request)) {
-    return ParkPush(state, std::move(request), context, pull, std::move(done));
-  }
-  PushNow(state, std::move(request), context, pull, std::move(done));
-}
-
-}  // namespace
-
-void Push(NamespaceState& state, PushRequest request,
-          const CallContext& context, PullRequest* pull,
-          ReplyCallback<PushReply> done) {
-  if (!TakesLong(state, request)) {
-    return PushHere(state, std::move(request), context, pull, std::move(done));
-  }
-  TaskPool::Task push = [state = state.shared_from_this(),
-                         request = std::move(request), context, pull,
-                         done = std::move(done)]() mutable {
-    PushHere(*state, std::move(request), context, pull, std::move(done));
-  };
-  if (!state.Submit(std::move(push))) std::move(push)();
-}
-
-void Namespace::Push(PushRequest request, const CallContext& context,
-                     ReplyCallback<PushReply> done) {
-  Push(std::move(request), context, /*pull=*/nullptr, std::move(done));
-}
-
-void Namespace::Push(PushRequest request, const CallContext& context,
-                     PullRequest* pull, ReplyCallback<PushReply> done) {
-  tensorkv::Push(*state_, std::move(request), context, pull, std::move(done));
-}
-
-absl::Status CheckFields(const NamespaceState& state,
-                         const PushRequest& request) {
-  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
-  RETURN_IF_ERROR(state.mode->CheckPush(request));
-  for (const PushEntry& entry : request.entries) {
-    RETURN_IF_ERROR(CheckKey(entry.key));
-    if (entry.skip || !entry.encoding) continue;
-    RETURN_IF_ERROR(CheckPayload(entry));
-    if (entry.rows && HasValues(entry.encoding->packing())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "key ", Quoted(entry.key),
-          ": expected rows with an encoding that has a code for each element, "
-          "got top_k or random_k"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-uint64_t UncountedBytes(const NamespaceMemory& memory,
-                        const PushRequest& request) {
-  uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) {
-    if (!entry.skip) bytes += UncountedBytes(memory, entry.tensor);
-  }
-  return bytes;
-}
-
-absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
-                                        const PushRequest& request) {
-  LookAtRows(state, request);
-  BytesNeeded bytes = {.host = OverheadOf(state.memory, request) +
-                               UncountedBytes(state.memory, request)};
-  MutexLock lock(&state.mutex);
-  absl::Status status = state.CheckAndRenew(request.worker);
-  if (status.ok()) {
-    const absl::StatusOr<EntriesByKey> entries = GroupByKey(state, request);
-    if (entries.ok()) {
-      bytes.host += entries->record_bytes;
-      bytes.device =
-          SumOfBytes(PushCopies::BytesOf(state, request), BytesOf(*entries));
-      return bytes;
-    }
-    status = entries.status();
-  }
-  CountRefusal(state.counts, status);
-  return status;
 }
 
 absl::Status PushAdmission::Run() {
@@ -271,53 +61,39 @@ absl::Status PushAdmission::CopyToDevice() {
   bool can_start_later = !CopiesHere(state_, request_);
   {
     MutexLock lock(&state_.mutex);
-    const absl::StatusOr<EntriesByKey> entries = Check();
-    if (!entries.ok()) {
-      CountRefusal(state_.counts, entries.status());
-      return entries.status();
-    }
+    ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
     ASSIGN_OR_RETURN(
         copy_reservation,
         Reservation::Create(state_.memory.device().contributions,
                             PushCopies::BytesOf(state_, request_)));
+    const uint64_t reply_bytes =
+        pull_ == nullptr
+            ? 0
+            : BytesForReply(state_, request_, entries, pull_->dtype);
     RETURN_IF_ERROR(state_.memory.CheckHeadroom(
-        {.host = SumOfBytes(BytesForReply(*entries), entries->record_bytes),
-         .device = BytesOf(*entries)}));
-    can_start_later &= copies_.CanStartLater(*entries);
+        {.host = SumOfBytes(reply_bytes, entries.record_bytes),
+         .device = BytesBesideTensors(entries)}));
+    can_start_later &= copies_.CanStartLater(entries);
   }
   RETURN_IF_ERROR(copies_.Make(request_, std::move(copy_reservation)));
   return can_start_later ? absl::OkStatus() : copies_.Start();
 }
 
-uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
-  if (pull_->dtype == DType::kUnknown) return entries.value_bytes;
-  uint64_t bytes = 0;
-  for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
-    bytes += entry.key->num_elements() * SizeOf(pull_->dtype);
-  }
-  return bytes;
-}
-
-// The values of a PushPull are copied for its reply.
-uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
-  if (pull_ == nullptr) return 0;
-  return BytesBeyondTensors(
-      SumOfBytes(ReplyBytes(entries), entries.keys.size() * kBufferAlignment));
-}
-
-uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
-  const uint64_t freed_bytes = PushCopies::BytesFreedOnHost(state_, request_);
-  return bytes - std::min(bytes, freed_bytes);
-}
-
 absl::StatusOr<bool> PushAdmission::TryAdmit() {
   transaction_.Lock();
   absl::StatusOr<bool> is_admitted = Admit();
-  if (!is_admitted.ok()) {
-    CountRefusal(state_.counts, is_admitted.status());
-  }
   transaction_.Unlock();
   return is_admitted;
+}
+
+absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
+  ASSIGN_OR_RETURN(EntriesByKey entries, CheckKeys(state_, request_));
+  RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));
+  if (pull_ != nullptr) {
+    RETURN_IF_ERROR(
+        CheckReply(state_, request_, entries, pull_->dtype, max_reply_bytes_));
+  }
+  return entries;
 }
 
 void PushAdmission::SkipEmptyLists() {
@@ -326,49 +102,6 @@ void PushAdmission::SkipEmptyLists() {
       entry.skip = true;
     }
   }
-}
-
-absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
-  RETURN_IF_ERROR(state_.gone);
-  RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
-  ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
-  RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));
-  if (pull_ != nullptr) RETURN_IF_ERROR(CheckReply(entries));
-  return entries;
-}
-
-// The device converts the values. What copies of the call's tensors take there
-// is free by then.
-absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
-  const DType dtype = pull_->dtype;
-  RETURN_IF_ERROR(CheckCast(dtype));
-  uint64_t cast_bytes = 0;
-  for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
-    const StoredKey& key = *entry.key;
-    RETURN_IF_ERROR(CheckCast(dtype, key));
-    if (key.dtype() == dtype) continue;
-    cast_bytes += key.num_elements() * SizeOf(dtype);
-  }
-  if (is_copied_) {
-    cast_bytes -= std::min(cast_bytes, PushCopies::BytesOf(state_, request_));
-  } else {
-    cast_bytes = BytesBeyondTensors(cast_bytes);
-  }
-  return state_.memory.CheckHeadroom({.device = cast_bytes});
-}
-
-absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
-  if (pull_->dtype != DType::kUnknown) {
-    RETURN_IF_ERROR(CheckCasts(entries));
-  }
-  const uint64_t max_bytes = context_.max_reply_bytes;
-  const uint64_t bytes = ReplyBytes(entries);
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "values of the reply: expected at most ", max_bytes, " bytes, got ",
-          bytes, "; push and pull fewer keys in one call")),
-      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
 }
 
 absl::StatusOr<bool> PushAdmission::Admit() {
@@ -541,15 +274,6 @@ void PushAdmission::RecordStep() {
   // Applied at once: no step that somebody has reached is made anew.
   workers.Close(request_.step);
   if (workers.slowest_step() > slowest) Wake(transaction_, kProgressTopic);
-}
-
-absl::Status Namespace::CheckPush(const PushRequest& request,
-                                  const Caller& caller) {
-  RETURN_IF_ERROR(CheckFields(*state_, request));
-  return state_->CheckHeadroomUnlessRepeat(
-      caller, request.call_id,
-      BytesToStage(state_->tensor_placement->sharing(), request),
-      [&] { return BytesToPush(*state_, request); });
 }
 
 }  // namespace tensorkv

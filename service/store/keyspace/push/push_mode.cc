@@ -13,12 +13,6 @@ namespace tensorkv {
 namespace {
 
 constexpr uint32_t kDefaultMaxOpenRounds = 4;
-// Bounds what a key's open rounds take besides their contributions.
-constexpr uint32_t kMaxOpenRounds = 64;
-// A median compares each contribution to an element with every other, so more
-// workers would hold the threads of all keys for long.
-constexpr uint32_t kMaxAveragedWorkers = 128;
-constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
 
 PendingUpdate UpdateAtOnce(Contribution contribution,
                            Reservation value_reservation) {
@@ -377,136 +371,7 @@ class SyncMode final : public PushMode {
   RoundPolicy policy_;
 };
 
-// A field that is set although the mode does not use it would promise what does
-// not happen.
-absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
-  struct Field {
-    absl::string_view name;
-    bool is_set;
-    bool is_used;
-  };
-  const bool is_sync = config.mode == Mode::kSync;
-  const bool is_bounded = config.mode == Mode::kBounded;
-  const bool is_group = is_sync || is_bounded;
-  const Field fields[] = {
-      {"num_workers", config.num_workers != 0, is_group},
-      {"max_workers", config.max_workers != 0, is_group},
-      {"staleness", config.staleness != 0, is_bounded},
-      {"on_worker_loss", config.on_worker_loss != OnWorkerLoss::kFail,
-       is_group},
-      {"rescale_partial_rounds", config.rescale_partial_rounds, is_sync},
-      {"quorum", config.quorum != 0, is_sync},
-      {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
-      {"max_open_rounds", config.max_open_rounds != 0, is_sync},
-      {"aggregation", config.aggregation != Aggregation::kSum, is_sync},
-      {"trim_fraction", config.trim_fraction != 0, is_sync},
-      {"mirrored", config.mirrored, is_sync}};
-  for (const Field& field : fields) {
-    if (!field.is_set || field.is_used) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(field.name, ": expected none in a namespace of mode ",
-                     is_sync      ? "sync"
-                     : is_bounded ? "bounded"
-                                  : "async",
-                     ", which does not use it, got one"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckGroup(const NamespaceConfig& config) {
-  if (config.num_workers == 0 || config.num_workers > kMaxWorkers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "num_workers of a sync or bounded namespace: expected 1 to ",
-        kMaxWorkers, ", got ", config.num_workers));
-  }
-  if (config.max_workers > kMaxWorkers ||
-      (config.max_workers > 0 && config.max_workers < config.num_workers)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "max_workers: expected num_workers, which is ", config.num_workers,
-        ", to ", kMaxWorkers, ", got ", config.max_workers));
-  }
-  return absl::OkStatus();
-}
-
-// Checks what every aggregation but the sum asks for.
-absl::Status CheckAveraging(const NamespaceConfig& config) {
-  if (config.rescale_partial_rounds) {
-    return absl::InvalidArgumentError(
-        "rescale_partial_rounds: expected none with an aggregation that is no "
-        "sum, got one");
-  }
-  const uint32_t most = std::max(config.num_workers, config.max_workers);
-  if (most <= kMaxAveragedWorkers) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("aggregation: expected a sum, or at most ",
-                   kMaxAveragedWorkers, " workers, got ", most));
-}
-
-absl::Status CheckAggregation(const NamespaceConfig& config) {
-  if (config.aggregation != Aggregation::kSum) {
-    RETURN_IF_ERROR(CheckAveraging(config));
-  }
-  if (config.aggregation != Aggregation::kTrimmedMean) {
-    if (config.trim_fraction == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        "trim_fraction: expected none but for a trimmed mean, got one");
-  }
-  if (config.trim_fraction >= 0 && config.trim_fraction < 0.5) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("trim_fraction: expected at least 0 and below 0.5, got ",
-                   config.trim_fraction));
-}
-
-absl::Status CheckRounds(const NamespaceConfig& config) {
-  if (config.max_open_rounds > kMaxOpenRounds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_open_rounds: expected at most ", kMaxOpenRounds,
-                     ", got ", config.max_open_rounds));
-  }
-  const uint32_t most = std::max(config.num_workers, config.max_workers);
-  if (config.quorum > most) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "quorum: expected at most ", most, " workers, got ", config.quorum));
-  }
-  if (config.quorum_grace < absl::ZeroDuration() ||
-      config.quorum_grace > kMaxQuorumGrace) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "quorum_grace: expected 0 to ", absl::FormatDuration(kMaxQuorumGrace),
-        ", got ", absl::FormatDuration(config.quorum_grace)));
-  }
-  return absl::OkStatus();
-}
-
-// Checks that the configuration has nothing that servers that sum together do
-// without.
-absl::Status CheckMirrored(const NamespaceConfig& config) {
-  const bool is_simple = config.max_workers <= config.num_workers &&
-                         config.quorum == 0 && !config.rescale_partial_rounds &&
-                         config.on_worker_loss == OnWorkerLoss::kFail &&
-                         config.aggregation == Aggregation::kSum;
-  if (!config.mirrored || is_simple) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "mirrored: expected a group of num_workers that fails when a worker is "
-      "lost, whose rounds are whole sums, got max_workers, quorum, "
-      "rescale_partial_rounds, on_worker_loss or aggregation");
-}
-
 }  // namespace
-
-WorkerGroupOptions PushMode::GroupOf(const NamespaceConfig& config) {
-  // An async namespace takes whoever comes.
-  if (config.mode == Mode::kAsync) {
-    return {.max_workers = kMaxWorkers, .counts_alone = true};
-  }
-  const bool is_whole = config.max_workers <= config.num_workers &&
-                        config.on_worker_loss == OnWorkerLoss::kFail;
-  return {.min_workers = config.num_workers,
-          .max_workers = std::max(config.num_workers, config.max_workers),
-          .on_worker_loss = config.on_worker_loss,
-          .awaits_left = is_whole && config.mode == Mode::kSync};
-}
 
 absl::Status PushMode::CheckAllowsDType(absl::string_view key,
                                         DType dtype) const {
@@ -533,16 +398,6 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
     update.value_reservation = std::move(closed.value_reservation);
   }
   return updates;
-}
-
-absl::Status PushMode::CheckConfig(const NamespaceConfig& config) {
-  RETURN_IF_ERROR(CheckFieldsAreUsed(config));
-  if (config.mode == Mode::kAsync) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckGroup(config));
-  if (config.mode == Mode::kBounded) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckRounds(config));
-  RETURN_IF_ERROR(CheckAggregation(config));
-  return CheckMirrored(config);
 }
 
 absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(

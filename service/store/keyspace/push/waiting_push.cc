@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "service/store/keyspace/push/push_admission.h"
+#include "service/store/keyspace/push/push_check.h"
 #include "service/store/keyspace/waiting_calls.h"
 
 namespace tensorkv {
@@ -12,20 +12,14 @@ namespace {
 // Guarded by the namespace's mutex.
 class WaitingPush final : public WaitingCall {
  public:
-  WaitingPush(NamespaceState& state, PushRequest request, CallContext context,
-              PullRequest* pull, Reservation tensor_bytes,
-              absl::Duration started, ReplyCallback<PushReply> done)
-      : WaitingCall(std::move(context), started),
+  WaitingPush(NamespaceState& state, PushCall call, Reservation tensor_bytes)
+      : WaitingCall(call.context, state.Now()),
         state_(state),
-        request_(std::move(request)),
-        pull_(pull),
-        tensor_bytes_(std::move(tensor_bytes)),
-        done_(std::move(done)) {
+        call_(std::move(call)),
+        tensor_bytes_(std::move(tensor_bytes)) {
     topic = std::string(kProgressTopic);
     reason = WaitReason::kStaleness;
-    max_reply_bytes_ = this->context.max_reply_bytes;
-    cancellation_ = this->context.cancellation;
-    for (const PushEntry& entry : request_.entries) {
+    for (const PushEntry& entry : call_.request.entries) {
       size_bytes_ += sizeof(PushEntry) + entry.key.capacity();
       if (entry.encoding) size_bytes_ += sizeof(Encoding);
       if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
@@ -33,8 +27,8 @@ class WaitingPush final : public WaitingCall {
   }
 
   bool CanEnd() override {
-    status_ = state_.mode->CheckWorker(request_.worker, state_.Now());
-    awaited_step = state_.mode->AwaitedStep(request_.step - 1);
+    status_ = state_.mode->CheckWorker(call_.request.worker, state_.Now());
+    awaited_step = state_.mode->AwaitedStep(call_.request.step - 1);
     return !status_.ok() || awaited_step == 0;
   }
   absl::Status Missing() const override {
@@ -46,40 +40,24 @@ class WaitingPush final : public WaitingCall {
   // The push begins anew: what it needs is checked again.
   void Send() override {
     tensor_bytes_.Clear();
-    // Not kept: the cancellation's listener keeps this call.
-    std::shared_ptr<Cancellation> cancellation = std::move(cancellation_);
-    if (!status_.ok()) {
-      return SendOnce<PushReply>(std::move(done_), std::move(status_));
-    }
-    const absl::Duration waited = state_.Now() - started;
-    const CallContext rest = {.caller = context.caller,
-                              .timeout = context.timeout - waited,
-                              .max_reply_bytes = max_reply_bytes_,
-                              .cancellation = std::move(cancellation)};
-    // Shared: whichever way it goes, the caller gets an answer.
-    const auto done =
-        std::make_shared<ReplyCallback<PushReply>>(std::move(done_));
-    const bool is_submitted = state_.Submit(
-        [state = state_.shared_from_this(), request = std::move(request_), rest,
-         pull = pull_, done]() mutable {
-          Push(*state, std::move(request), rest, pull, std::move(*done));
-        });
-    if (!is_submitted) {
-      std::move (*done)(absl::UnavailableError("the namespace is ending"));
-    }
+    // Not kept: the cancellation's listener keeps this.
+    PushCall call = std::move(call_);
+    if (!status_.ok()) return std::move(call.done)(std::move(status_));
+    call.context.timeout -= state_.Now() - started;
+    TaskPool::Task push = [state = state_.shared_from_this(),
+                           call = std::move(call)]() mutable {
+      StartPush(*state, std::move(call));
+    };
+    if (!state_.Submit(std::move(push))) std::move(push)();
   }
 
  private:
   NamespaceState& state_;
-  PushRequest request_;
-  PullRequest* const pull_;
+  PushCall call_;
   // Counts the tensors of the request; the rest is counted as metadata.
   Reservation tensor_bytes_;
   uint64_t size_bytes_ = kOverheadBytes;
-  ReplyCallback<PushReply> done_;
   absl::Status status_;
-  uint64_t max_reply_bytes_;
-  std::shared_ptr<Cancellation> cancellation_;
 };
 
 }  // namespace
@@ -94,15 +72,13 @@ bool MustWaitForOthers(const NamespaceState& state,
          mode.CheckWorker(request.worker, state.Now()).ok();
 }
 
-void ParkPush(NamespaceState& state, PushRequest request,
-              const CallContext& context, PullRequest* pull,
-              ReplyCallback<PushReply> done) {
-  absl::StatusOr<Reservation> tensor_bytes = Reservation::Create(
-      state.memory.host().contributions, UncountedBytes(state.memory, request));
-  if (!tensor_bytes.ok()) return std::move(done)(tensor_bytes.status());
-  StartCall(state, std::make_shared<WaitingPush>(
-                       state, std::move(request), context, pull,
-                       *std::move(tensor_bytes), state.Now(), std::move(done)));
+void ParkPush(NamespaceState& state, PushCall call) {
+  absl::StatusOr<Reservation> tensor_bytes =
+      Reservation::Create(state.memory.host().contributions,
+                          UncountedBytes(state.memory, call.request));
+  if (!tensor_bytes.ok()) return std::move(call.done)(tensor_bytes.status());
+  StartCall(state, std::make_shared<WaitingPush>(state, std::move(call),
+                                                 *std::move(tensor_bytes)));
 }
 
 }  // namespace tensorkv

@@ -4,7 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_WAITING_PUSH_H_
 
 #include "service/store/keyspace/namespace_state.h"
-#include "service/store/tensor_store.h"
+#include "service/store/keyspace/push/push_call.h"
 
 namespace tensorkv {
 
@@ -14,10 +14,8 @@ bool MustWaitForOthers(const NamespaceState& state, const PushRequest& request);
 
 // Parks the push, on no thread, until its worker is no longer too far ahead;
 // then the pool runs it from its start, with the rest of its time. If the wait
-// ends before, calls `done` with its error. `pull` as in Push.
-void ParkPush(NamespaceState& state, PushRequest request,
-              const CallContext& context, PullRequest* pull,
-              ReplyCallback<PushReply> done);
+// ends before, its caller hears of its error.
+void ParkPush(NamespaceState& state, PushCall call);
 
 }  // namespace tensorkv
 

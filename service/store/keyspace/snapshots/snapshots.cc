@@ -15,7 +15,9 @@
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/push/staged_tensors.h"
-#include "service/store/keyspace/rules/rule_changes.h"
+#include "service/store/keyspace/rules/multipliers_change.h"
+#include "service/store/keyspace/rules/rule_change.h"
+#include "service/store/keyspace/rules/rules_hold.h"
 #include "service/store/keyspace/rules/state_access.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/snapshots/restored_counts.h"
@@ -146,8 +148,8 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     // No key is on the way from one rule to another. A change takes long, and
     // nobody waits while keys are shut.
     const bool may_wait = is_of_all || stage_ == Stage::kAhead;
-    const std::optional<LongLock::Holder> rules_stay =
-        may_wait ? state_.rules_lock.Acquire() : state_.rules_lock.TryAcquire();
+    const std::optional<RulesHold> rules_stay =
+        may_wait ? AwaitRules(state_) : TryHoldRules(state_);
     if (!rules_stay) {
       return absl::UnavailableError(
           absl::StrCat("namespace ", Quoted(state_.name),
@@ -458,14 +460,15 @@ absl::Status Namespace::TakeSnapshotOfFenced(SnapshotSink& sink) {
 }
 
 absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
+  const RulesHold rules = AwaitRules(*state_);
   for (auto bound = snapshot.rules.rbegin(); bound != snapshot.rules.rend();
        ++bound) {
-    RETURN_IF_ERROR(BindRule(*state_, bound->key_pattern, bound->rule, {}));
+    RETURN_IF_ERROR(BindRule(rules, {}, bound->key_pattern, bound->rule));
   }
   for (auto bound = snapshot.multipliers.rbegin();
        bound != snapshot.multipliers.rend(); ++bound) {
     RETURN_IF_ERROR(
-        BindMultipliers(*state_, bound->key_pattern, bound->multipliers, {}));
+        BindMultipliers(rules, {}, bound->key_pattern, bound->multipliers));
   }
   return absl::OkStatus();
 }

@@ -10,10 +10,17 @@
 
 namespace tensorkv {
 
+// Does what must happen when workers are lost, whose leases have ended; `ranks`
+// rise. OnWorkersGone is to follow.
+void LoseWorkers(Transaction& transaction, absl::Span<const uint32_t> ranks);
+
 // Closes rounds and barriers that wait for nobody any more, now that `ranks`
 // are gone, ends the pulls that wait for these in vain, and looks at every
 // other waiting call.
 void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks);
+
+// Has an alarm ring when the next lease ends. REQUIRES: the mutex is held.
+void WatchLeases(NamespaceState& state);
 
 }  // namespace tensorkv
 

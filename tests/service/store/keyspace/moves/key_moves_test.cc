@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/service/store/keyspace/workers/workers_of_store.h"
 #include "tests/testing/background.h"
@@ -64,8 +65,9 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
     allocates.Notify();
     may_go_on.WaitForNotification();
   });
-  Background change(
-      [&] { return store_.SetRule(testing::SetRuleOf("adam", "*", "n"), {}); });
+  Background change([&] {
+    return testing::MakeNow(store_, testing::SetRuleOf("adam", "*", "n"), {});
+  });
   allocates.WaitForNotification();
 
   EXPECT_THAT(store_.TakeSnapshotOfFenced(sink_),

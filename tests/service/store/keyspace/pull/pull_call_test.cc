@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/key_requests.h"
 
 namespace tensorkv {
@@ -22,7 +23,8 @@ class PullCallTest : public testing::GpuStoreTest {
   using GpuStoreTest::GpuStoreTest;
 
   std::vector<uint64_t> Digests(const std::vector<std::string>& keys) {
-    const StatReply reply = store_->Stat(testing::DigestsOf(keys)).value();
+    const StatReply reply =
+        testing::MakeNow(*store_, testing::DigestsOf(keys)).value();
     std::vector<uint64_t> digests;
     for (const KeyStatus& key : reply.keys()) digests.push_back(key.digest());
     return digests;
@@ -99,7 +101,9 @@ TEST_F(PullCallTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
 
   ExpectRefusedFromTheHost(
-      [&] { return store_->Stat(testing::DigestsOf({"w"})).status(); },
+      [&] {
+        return testing::MakeNow(*store_, testing::DigestsOf({"w"})).status();
+      },
       absl::StatusCode::kResourceExhausted);
 }
 

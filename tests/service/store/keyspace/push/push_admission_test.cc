@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 
@@ -93,7 +94,7 @@ TEST_F(PushAdmissionTest, PushPullWithoutRoomToConvertCopiesNothing) {
 
 // Its copy waits for a slot.
 TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
-  ASSERT_OK(store_->CreateNamespace(testing::CreateOf("n")));
+  ASSERT_OK(testing::MakeNow(*store_, testing::CreateOf("n")));
   InitRequest init;
   init.name_space = "n";
   init.entries.push_back({"w", Filled(1000, 1)});
@@ -107,7 +108,7 @@ TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
       [&] { store_->Push(std::move(push), {}, CallbackOf(answer)); });
   WaitForAllocation();
 
-  EXPECT_OK(store_->DeleteNamespace(testing::RemoveOf("n")));
+  EXPECT_OK(testing::MakeNow(*store_, testing::RemoveOf("n")));
   gpu_.Release(StreamUse::kToDevice);
 
   EXPECT_THAT(answer.Wait(), HasReason(Reason::kNamespaceNotFound));

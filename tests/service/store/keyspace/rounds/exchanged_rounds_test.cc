@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/round_exchange.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/key_requests.h"
@@ -119,9 +120,10 @@ PushEntry Nothing() {
 class ExchangedRoundsTest : public ::testing::Test {
  protected:
   void Create(uint32_t num_workers) {
-    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(
-        "n",
-        {.mode = Mode::kSync, .num_workers = num_workers, .mirrored = true})));
+    ASSERT_OK(testing::MakeNow(
+        store_, testing::CreateOf("n", {.mode = Mode::kSync,
+                                        .num_workers = num_workers,
+                                        .mirrored = true})));
     Init("w", kNumElements);
   }
   void Init(const std::string& key, int64_t num_elements) {
@@ -212,7 +214,7 @@ TEST_F(ExchangedRoundsTest, KeyThatIsRemovedDoesNotStayForTheRoundOfAnother) {
       Push(0, {{.key = "w", .skip = true}, {.key = "other", .skip = true}}));
   exchange_.Await("w");
 
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"w"}, "n"), {}));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"w"}, "n"), {}));
 
   // The value of the other, and room for that which its round will make.
   EXPECT_EQ(testing::Described(store_, "n").memory().values(),

@@ -58,7 +58,7 @@ class SnapshotsTest : public ::testing::Test {
 
   void CreateNamespace(const std::string& name,
                        const NamespaceConfig& config = {}) {
-    ASSERT_OK(store_.CreateNamespace(testing::CreateOf(name, config)));
+    ASSERT_OK(MakeNow(store_, testing::CreateOf(name, config)));
   }
   void Init(const std::string& name_space, const std::string& key,
             int64_t num_elements = 4) {
@@ -75,7 +75,7 @@ class SnapshotsTest : public ::testing::Test {
   }
   void SetRule(const std::string& name_space, const std::string& rule,
                const std::string& pattern = "*") {
-    ASSERT_OK(store_.SetRule(SetRuleOf(rule, pattern, name_space)));
+    ASSERT_OK(MakeNow(store_, SetRuleOf(rule, pattern, name_space)));
   }
   // Does not wait for the answer.
   void BeginPush(PushRequest request) {

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
@@ -82,7 +83,8 @@ TEST_F(RestoredStatesTest, UpdateWaitsForThem) {
 
 TEST_F(RestoredStatesTest, AnotherRuleMayTakeTheirPlace) {
   ASSERT_OK(Adopt([this](const std::string&) {
-    ASSERT_OK(adopting_.SetRule(testing::SetRuleOf("accumulate", "*", "n")));
+    ASSERT_OK(testing::MakeNow(adopting_,
+                               testing::SetRuleOf("accumulate", "*", "n")));
   }));
 
   ASSERT_OK(PushTo(adopting_, "a").Wait());
@@ -121,8 +123,8 @@ TEST_F(RestorationsTest,
 
 TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
   for (MemoryTensorStore* const store : {&store_, &adopting_}) {
-    ASSERT_OK(store->CreateNamespace(
-        testing::CreateOf("n", {}, OnExisting::kFail, /*uid=*/7)));
+    ASSERT_OK(testing::MakeNow(
+        *store, testing::CreateOf("n", {}, OnExisting::kFail, /*uid=*/7)));
   }
   Init("n", "k");
   const KeptSnapshot saved = Taken("n");
@@ -144,24 +146,26 @@ TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
   CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
   Init("n", "k");
   const JoinRequest join = testing::JoinOf("n", "a", absl::Seconds(10));
-  const Worker worker = WorkerOf(store_.Join(join)->worker());
+  const Worker worker = WorkerOf(testing::MakeNow(store_, join)->worker());
   ASSERT_OK(PushTo(store_, "k", /*step=*/1, &worker).Wait());
   const KeptSnapshot snapshot = Taken("n");
   MemoryTensorStore restored({}, &backend_, &alarms_);
   const auto restoration = restored.StartRestoration(OnExisting::kFail);
   Fill(*restoration, snapshot);
   ASSERT_OK(restoration->Commit());
-  const Worker first = WorkerOf(restored.Join(join)->worker());
+  const Worker first = WorkerOf(testing::MakeNow(restored, join)->worker());
 
-  ASSERT_OK(restored.Leave(testing::RequestOfMember<LeaveRequest>("n", first)));
+  ASSERT_OK(testing::MakeNow(
+      restored, testing::RequestOfMember<LeaveRequest>("n", first)));
 
-  EXPECT_EQ(restored.Join(join)->next_step(), 1u);
+  EXPECT_EQ(testing::MakeNow(restored, join)->next_step(), 1u);
 }
 
 TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {
   CreateNamespace("n");
   Init("n", "k", kMany);
-  ASSERT_OK(store_.UpdateNamespace(
+  ASSERT_OK(testing::MakeNow(
+      store_,
       testing::UpdateOf("n", {.budget_bytes = 4096}, {"budget_bytes"})));
   const KeptSnapshot snapshot = Taken("n");
   for (const bool is_lost : {false, true}) {
@@ -240,7 +244,7 @@ TEST_F(AllocateToRestoreTest, IsCountedOnceFromTheStart) {
   EXPECT_GE(restored_.used_bytes(), before + bytes);
   EXPECT_LT(restored_.used_bytes(), before + bytes + 4096);
   ASSERT_OK(restoration->Commit());
-  ASSERT_OK(restored_.DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(restored_, testing::RemoveOf("n")));
 }
 
 TEST_F(AllocateToRestoreTest, IsGivenBackWhenItIsNotUsed) {

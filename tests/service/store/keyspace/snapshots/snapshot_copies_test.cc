@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
@@ -299,7 +300,7 @@ TEST_F(SnapshotCopiesTest, KeyThatIsRemovedNeedsNoRoomForItsStates) {
   ASSERT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
   Init("n", "other", kElements);
   KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
-    return store_.Delete(testing::DeleteOf({"k"}, "n")).status();
+    return testing::MakeNow(store_, testing::DeleteOf({"k"}, "n")).status();
   });
 
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));

@@ -157,7 +157,7 @@ TEST_F(SnapshotsTest, KeysThatGoWhileTheirUpdatesWaitAreInItAfterThese) {
     for (const std::string key : {"deleted", "replaced"}) {
       BeginPush(PushOf("n", key, kMany));
     }
-    EXPECT_OK(store_.Delete(testing::DeleteOf({"deleted"}, "n")));
+    EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({"deleted"}, "n")));
     backend_.Release();
     Replace("n", "replaced", 1);
     return absl::OkStatus();
@@ -446,8 +446,8 @@ TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItIsDueIsNotInIt) {
   }
   KeptSnapshot snapshot([&](const NamespaceSnapshot& name_space) {
     if (name_space.name != "a") return absl::OkStatus();
-    EXPECT_OK(store_.DeleteNamespace(testing::RemoveOf("deleted")));
-    EXPECT_OK(store_.DeleteNamespace(testing::RemoveOf("replaced")));
+    EXPECT_OK(testing::MakeNow(store_, testing::RemoveOf("deleted")));
+    EXPECT_OK(testing::MakeNow(store_, testing::RemoveOf("replaced")));
     CreateNamespace("replaced");
     return absl::OkStatus();
   });
@@ -474,7 +474,8 @@ TEST_F(SnapshotsTest, KeysThatGoWhileItIsTakenGiveTheirMemoryBack) {
     for (int i = 0; i < 20; ++i) {
       Init("n", "short-lived", kMany);
       Replace("n", "replaced", kMany);
-      EXPECT_OK(store_.Delete(testing::DeleteOf({"short-lived"}, "n")));
+      EXPECT_OK(
+          testing::MakeNow(store_, testing::DeleteOf({"short-lived"}, "n")));
       used.push_back(store_.used_bytes());
     }
     return absl::OkStatus();
@@ -503,7 +504,7 @@ TEST_F(SnapshotsTest, KeysThatComeAndGoBetweenItsTurnsAreNotInIt) {
     if (++num_added % 100 != 0) return;
     Init("n", "a", kMany);
     Init("n", "z", kMany);
-    EXPECT_OK(store_.Delete(testing::DeleteOf({"a", "z"}, "n")));
+    EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({"a", "z"}, "n")));
   };
 
   ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
@@ -519,7 +520,7 @@ TEST_F(SnapshotsTest, NamespaceThatWasDeletedDoesNotComeBackByAMove) {
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
 
-  ASSERT_OK(store_.DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(store_, testing::RemoveOf("n")));
 
   EXPECT_THAT(adoption->Begin(snapshot.namespaces[0]),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("deleted here")));
@@ -537,14 +538,14 @@ TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
   CreateNamespace("n");
   const KeptSnapshot snapshot = Taken("n");
   const auto adoption = store_.StartAdoption({.num_partitions = 1});
-  ASSERT_OK(store_.DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(store_, testing::RemoveOf("n")));
 
   EXPECT_THAT(
-      store_.DeleteNamespace(testing::RemoveOf(std::string(1 << 20, 'n'))),
+      testing::MakeNow(store_, testing::RemoveOf(std::string(1 << 20, 'n'))),
       StatusIs(absl::StatusCode::kInvalidArgument));
   for (size_t i = 0; i <= RecentDeletes::kMaxNames; ++i) {
     EXPECT_THAT(
-        store_.DeleteNamespace(testing::RemoveOf(absl::StrCat("none", i))),
+        testing::MakeNow(store_, testing::RemoveOf(absl::StrCat("none", i))),
         StatusIs(absl::StatusCode::kNotFound));
   }
 
@@ -556,7 +557,7 @@ TEST_F(SnapshotsTest, QuorumThatStillCountsForSomeStepsComesBack) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 3, .quorum = 2});
   Init("s", "k");
   BeginPush(SyncPushOf(/*rank=*/0, /*step=*/1, "k", 4));
-  ASSERT_OK(store_.UpdateNamespace(testing::UpdateOf("s", {}, {"quorum"})));
+  ASSERT_OK(testing::MakeNow(store_, testing::UpdateOf("s", {}, {"quorum"})));
 
   const KeptSnapshot snapshot = Taken("s");
   testing::ScriptedBackend backend;
@@ -579,11 +580,12 @@ TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
   Init("n", "k");
   const auto join = [this](const std::string& name) {
     return WorkerOf(
-        store_.Join(testing::JoinOf("n", name, absl::Seconds(10), /*rank=*/0))
+        testing::MakeNow(
+            store_, testing::JoinOf("n", name, absl::Seconds(10), /*rank=*/0))
             ->worker());
   };
   const auto lose = [this](const Worker& worker) {
-    return store_.Leave(testing::FailureOf("n", worker));
+    return testing::MakeNow(store_, testing::FailureOf("n", worker));
   };
   const Worker first = join("a");
   ASSERT_OK(PushTo(store_, "k", /*step=*/1, &first).Wait());

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/keyspace/workers/workers_of_store.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -51,7 +52,8 @@ class ElasticMembershipTest : public MembershipTest {
  protected:
   Worker JoinAs(const std::string& name, uint32_t rank) {
     return WorkerOf(
-        store_.Join(testing::JoinOf("n", name, kLease, rank))->worker());
+        testing::MakeNow(store_, testing::JoinOf("n", name, kLease, rank))
+            ->worker());
   }
 };
 
@@ -134,7 +136,7 @@ TEST_F(MembershipTest, LeaseThatIsNoDurationIsInvalid) {
   JoinRequest join = testing::JoinOf("n", "a", kLease);
   for (const int64_t seconds : {INT64_MIN, int64_t{400'000'000'000}}) {
     join.mutable_lease()->set_seconds(seconds);
-    EXPECT_THAT(store_.Join(join),
+    EXPECT_THAT(testing::MakeNow(store_, join),
                 StatusIs(StatusCode::kInvalidArgument,
                          HasSubstr("lease: expected a duration")));
   }
@@ -150,13 +152,13 @@ TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
 
   JoinRequest join = testing::JoinOf("n", "a", kLease);
   join.set_replaces_epoch(before.epoch);
-  ASSERT_OK_AND_ASSIGN(const JoinReply after, store_.Join(join));
+  ASSERT_OK_AND_ASSIGN(const JoinReply after, testing::MakeNow(store_, join));
 
   EXPECT_EQ(after.worker().rank(), before.rank);
   EXPECT_EQ(after.next_step(), 1u);
   for (const uint64_t not_its : {before.epoch, b.epoch}) {
     join.set_replaces_epoch(not_its);
-    EXPECT_THAT(store_.Join(join),
+    EXPECT_THAT(testing::MakeNow(store_, join),
                 HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
   }
   EXPECT_THAT(waiting.Wait(), HasReason(Reason::kLeaseLost));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -25,7 +26,7 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
   // A namespace "n" with a key "w" of zeros.
   void Create(NamespaceConfig config) {
     config.rule.name = "accumulate";
-    ASSERT_OK(store_.CreateNamespace(testing::CreateOf("n", config)));
+    ASSERT_OK(testing::MakeNow(store_, testing::CreateOf("n", config)));
     AddKey("w");
   }
   void CreateSync(uint32_t num_workers,
@@ -37,18 +38,19 @@ class WorkersOfStoreTest : public testing::ScriptedStoreTest {
 
   absl::StatusOr<JoinReply> TryJoin(const std::string& name,
                                     absl::Duration lease = kLease) {
-    return store_.Join(testing::JoinOf("n", name, lease));
+    return testing::MakeNow(store_, testing::JoinOf("n", name, lease));
   }
   Worker Join(const std::string& name) {
     return WorkerOf(TryJoin(name)->worker());
   }
   absl::Status KeepAlive(const Worker& worker) {
-    return store_
-        .KeepAlive(testing::RequestOfMember<KeepAliveRequest>("n", worker))
+    return testing::MakeNow(
+               store_, testing::RequestOfMember<KeepAliveRequest>("n", worker))
         .status();
   }
   absl::Status Leave(const Worker& worker) {
-    return store_.Leave(testing::RequestOfMember<LeaveRequest>("n", worker));
+    return testing::MakeNow(
+        store_, testing::RequestOfMember<LeaveRequest>("n", worker));
   }
   // Moves the time past the lease of all workers but `survivors`.
   void LoseAllBut(const std::vector<Worker>& survivors) {

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/rule_requests.h"
 
 namespace tensorkv {
@@ -13,14 +14,14 @@ namespace {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-class InitAndDeleteTest : public testing::GpuStoreTest {
+class InitTest : public testing::GpuStoreTest {
  protected:
   absl::Status SetRule(const std::string& rule) {
-    return store_->SetRule(testing::SetRuleOf(rule, "*"));
+    return testing::MakeNow(*store_, testing::SetRuleOf(rule, "*"));
   }
 };
 
-TEST_F(InitAndDeleteTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
+TEST_F(InitTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
   ASSERT_OK(SetRule("sgd"));
   const Tensor integers = *Tensor::Filled(DType::kI32, {10}, 1);
 
@@ -28,14 +29,14 @@ TEST_F(InitAndDeleteTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
                            absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(InitAndDeleteTest, KeyThatExistsCopiesNothing) {
+TEST_F(InitTest, KeyThatExistsCopiesNothing) {
   ASSERT_OK(Init("w", Filled(10, 1)));
 
   ExpectRefusedFromTheHost([&] { return Init("w", Filled(10, 1)); },
                            absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(InitAndDeleteTest, StateOverTheBudgetCopiesNothing) {
+TEST_F(InitTest, StateOverTheBudgetCopiesNothing) {
   ASSERT_OK(SetRule("adam"));
 
   EXPECT_THAT(Init("w", Filled(kHalf, 1)),
@@ -45,7 +46,7 @@ TEST_F(InitAndDeleteTest, StateOverTheBudgetCopiesNothing) {
   EXPECT_EQ(gpu_.num_copies(), 0);
 }
 
-TEST_F(InitAndDeleteTest, TensorsAreOnTheDeviceOnce) {
+TEST_F(InitTest, TensorsAreOnTheDeviceOnce) {
   const uint64_t used_bytes = backend_->usage().used_bytes;
   store_ = nullptr;
   backend_ =

@@ -1,10 +1,9 @@
-// Says what rules ask of keys, and the states that they keep.
+// Says what rules ask of keys, and makes the states that they keep.
 
-#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULES_RULE_CHANGES_H_
-#define TENSORKV_SERVICE_STORE_KEYSPACE_RULES_RULE_CHANGES_H_
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULES_RULE_STATES_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_RULES_RULE_STATES_H_
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,15 +18,6 @@ namespace tensorkv {
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
-// Bind a rule, or multipliers, to a pattern as SetRule and SetMultipliers do,
-// but tell the observer nothing.
-absl::Status BindRule(NamespaceState& state, const std::string& key_pattern,
-                      const RuleSpec& rule, const CallContext& context);
-absl::Status BindMultipliers(NamespaceState& state,
-                             const std::string& key_pattern,
-                             const Multipliers& multipliers,
-                             const CallContext& context);
-
 // Returns how many bytes the text of a rule, what it is compiled to and the
 // steps of its schedule take at most.
 uint64_t TextBytes(const UpdateRule& rule);
@@ -37,13 +27,13 @@ uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
 // Returns the state of `key` under `rule`, for which it allocates what the
 // present one lacks: key.rule_state itself if that will do, null if the rule
-// keeps nothing. For a key that nobody else knows, or with rules_lock: nothing
-// else changes a key's rule or which tensors its state has. Not under the
-// mutex: a device may take its time to find memory.
+// keeps nothing. For a key that nobody else knows, or with the RulesHold:
+// nothing else changes a key's rule or which tensors its state has. Not under
+// the mutex: a device may take its time to find memory.
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,
                                             const UpdateRule& rule);
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_RULES_RULE_CHANGES_H_
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_RULES_RULE_STATES_H_

@@ -1,0 +1,30 @@
+// Takes keys out of a namespace.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_KEY_REMOVAL_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_KEY_REMOVAL_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/stored_key.h"
+
+namespace tensorkv {
+
+class Transaction;
+
+// Removes a key and its rounds from the namespace; open snapshots keep what
+// they lack of it. REQUIRES: the mutex is held.
+void RemoveKey(Transaction& transaction, StoredKey& key);
+
+// Keys that have gone, with the last versions that they may have had.
+using GoneKeys = std::vector<std::pair<std::string, Version>>;
+
+// Tells the other servers of a mirrored namespace which keys have gone.
+// REQUIRES: the mutex is not held.
+void TellExchange(const NamespaceState& state, const GoneKeys& gone);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_KEY_REMOVAL_H_

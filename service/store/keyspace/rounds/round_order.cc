@@ -1,0 +1,197 @@
+// What a contribution must be to join a round of a key: neither late, nor ahead
+// of what its rank owes or may open.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/rounds/rounds.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status StepClosed(absl::string_view key, Version version, Step step,
+                        absl::string_view expected) {
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        RoundName(step, key), ": expected ", expected)),
+                    Reason::kStepClosed,
+                    {{"key", key}, {"step", step}, {"version", version}});
+}
+
+absl::Status StepGap(absl::string_view key, Step step,
+                     absl::string_view problem) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat(RoundName(step, key), ": ", problem)),
+                    Reason::kStepGap, {{"key", key}, {"step", step}});
+}
+
+// Returns whether a quorum has closed that step at some key: whoever is late is
+// told there to go on, and pushes the step at no other key either.
+bool MayBePassedOver(const RoundPolicy& policy, Step step) {
+  return policy.QuorumOf(step) > 0 && step <= policy.workers->max_closed();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
+                                                     Version version,
+                                                     const Contributor& by,
+                                                     Step step) const {
+  if (!policy_.workers->TakesPart(by.rank, step)) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a step above ", policy_.workers->step_of(by.rank),
+                     ", as worker ", by.rank, " has joined after this one"));
+  }
+  if (const auto contributor = FindContributor(by.rank, step)) {
+    if (contributor->IsSame(by)) {
+      const Closed* const closed = FindClosed(step);
+      return closed == nullptr ? 0 : closed->version;
+    }
+    return WithReason(absl::AlreadyExistsError(
+                          absl::StrCat(RoundName(step, key),
+                                       ": somebody else has contributed as "
+                                       "worker ",
+                                       by.rank, " already")),
+                      Reason::kContributionExists,
+                      {{"key", key}, {"step", step}, {"rank", by.rank}});
+  }
+  if (step <= last_closed_) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a step above ", last_closed_, ", which is closed"));
+  }
+  if (IsClosed(step)) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a later step, as the round has closed without worker ",
+                     by.rank));
+  }
+  RETURN_IF_ERROR(CheckNothingToRepush(key, by.rank, step));
+  RETURN_IF_ERROR(CheckOrder(key, version, by.rank, step));
+  return std::nullopt;
+}
+
+absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
+                                          Step end) const {
+  for (const auto& [step, repush] : repushes_) {
+    if (step >= end) break;
+    if (!std::binary_search(repush.ranks.begin(), repush.ranks.end(), rank)) {
+      continue;
+    }
+    return WithReason(
+        absl::AbortedError(absl::StrCat(RoundName(step, key),
+                                        " failed: ", repush.failure->text)),
+        Reason::kRoundFailed,
+        {{"key", key},
+         {"step", step},
+         {"ranks", absl::StrJoin(repush.failure->ranks, ",")}});
+  }
+  return absl::OkStatus();
+}
+
+bool Rounds::IsSkipped(Step step) const {
+  for (auto round = open_.upper_bound(step); round != open_.end(); ++round) {
+    for (const auto& [rank, identity] : round->second.contributors) {
+      if (policy_.workers->TakesPart(rank, step)) return true;
+    }
+  }
+  return false;
+}
+
+// A quorum may have gone on without the worker before the round failed.
+bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
+  if (!policy_.workers->TakesPart(rank, step)) return false;
+  const auto round = open_.find(step);
+  const auto repush = repushes_.find(step);
+  const bool had_closed =
+      (round != open_.end() && round->second.had_closed) ||
+      (repush != repushes_.end() && repush->second.had_closed) ||
+      (MayBePassedOver(policy_, step) &&
+       (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
+  if (had_closed && !MustRepush(rank, step)) return false;
+  return round == open_.end() || (!round->second.contributors.contains(rank) &&
+                                  !IsComplete(step, round->second));
+}
+
+bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
+  const auto round = open_.find(step);
+  const auto contributes_later = [&](uint32_t rank) {
+    return std::any_of(open_.upper_bound(step), open_.end(),
+                       [rank](const auto& later) {
+                         return later.second.contributors.contains(rank);
+                       });
+  };
+  size_t num_possible = 0;
+  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
+    const bool has_contributed =
+        round != open_.end() && round->second.contributors.contains(rank);
+    num_possible +=
+        has_contributed ||
+        (rank != without && policy_.workers->TakesPart(rank, step) &&
+         !contributes_later(rank));
+  }
+  return num_possible >= policy_.QuorumOf(step);
+}
+
+Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
+  for (const auto& [step, round] : open_) {
+    if (step >= end) break;
+    if (IsPassedOver(step, rank)) end = step;
+  }
+  for (const auto& [step, repush] : repushes_) {
+    if (step >= end) break;
+    if (IsPassedOver(step, rank)) end = step;
+  }
+  return end;
+}
+
+bool Rounds::MayOpen(Step step) const {
+  size_t num_before = 0;
+  for (const auto& [open_step, round] : open_) num_before += open_step < step;
+  if (num_before > 0 && open_.size() >= policy_.max_open) return false;
+  for (const auto& [repush_step, repush] : repushes_) {
+    num_before += repush_step < step && !open_.contains(repush_step);
+  }
+  return num_before < policy_.max_open;
+}
+
+absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
+                                uint32_t rank, Step step) const {
+  const Step passed_over = FirstPassedOver(rank, step);
+  if (passed_over < step) {
+    return StepGap(
+        key, step,
+        absl::StrCat("expected worker ", rank, " to contribute to step ",
+                     passed_over, " first"));
+  }
+  if (open_.contains(step)) return absl::OkStatus();
+  // Workers that came later pass over a step that others must push again.
+  if (!repushes_.contains(step) && IsSkipped(step)) {
+    if (!MayBePassedOver(policy_, step)) {
+      return StepGap(
+          key, step,
+          absl::StrCat("other workers have passed to step ", last_open()));
+    }
+    // A round that nobody can complete would keep all later ones from closing.
+    if (!CanHaveQuorum(step)) {
+      return StepClosed(key, version, step,
+                        "a later step, as a quorum has closed this one at "
+                        "another key and gone on");
+    }
+  }
+  if (!MayOpen(step)) {
+    return WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat(RoundName(step, key), ": expected at most ",
+                         policy_.max_open, " open rounds, got one more")),
+        Reason::kTooManyOpenRounds,
+        {{"key", key}, {"step", step}, {"limit", policy_.max_open}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv
