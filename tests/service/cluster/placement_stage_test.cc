@@ -22,7 +22,6 @@ using testing::AnswerWith;
 using testing::HasReason;
 using testing::KeyOfServer;
 using testing::MockTensorStore;
-using ::testing::Return;
 using ::testing::StrictMock;
 using testing::TwoServers;
 
@@ -66,7 +65,7 @@ class PlacementStageTest : public ::testing::Test {
         .WillOnce(AnswerWith<GetStateReply>(GetStateReply()));
     EXPECT_CALL(inner_, Delete)
         .WillOnce(AnswerWith<DeleteReply>(DeleteReply()));
-    EXPECT_CALL(inner_, Stat).WillOnce(Return(StatReply()));
+    EXPECT_CALL(inner_, Stat).WillOnce(AnswerWith<StatReply>(StatReply()));
   }
 
   StrictMock<MockTensorStore> inner_;

@@ -121,7 +121,7 @@ TEST_F(PayloadDecoderTest, UnknownFieldsAreLeftOut) {
   grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
 
   ASSERT_OK_AND_ASSIGN(const PushRequest push,
-                       decoder_.Decode<PushRequest>(&bytes, {}));
+                       RequestOf(decoder_.Decode<PushRequest>(&bytes, {})));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
 }
@@ -135,7 +135,7 @@ TEST_F(PayloadDecoderTest, RowsAreReadIntoMemoryOfTheirOwn) {
   grpc::ByteBuffer bytes = Encoded<v1::PushRowsRequest>(rows);
 
   ASSERT_OK_AND_ASSIGN(const PushRequest push,
-                       decoder_.Decode<PushRowsRequest>(&bytes, {}));
+                       RequestOf(decoder_.Decode<PushRowsRequest>(&bytes, {})));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(push.entries[0].rows->size(), 2);
