@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
+from tensorkv._types import KeyStatus
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
 from tensorkv.row_sparse import RowSparseArray, row_ids_of
 
@@ -186,11 +187,11 @@ def pulls_of_rows(
     return list(pulls.values())
 
 
-def check_like(status: Dict[str, Any], value: Array) -> None:
+def check_like(status: KeyStatus, value: Array) -> None:
     array = as_numpy(value)
-    if (status["dtype"], status["shape"]) != (dtype_name(array), array.shape):
+    if (status.dtype, status.shape) != (dtype_name(array), array.shape):
         raise InvalidArgumentError(
-            f"value of key {status['key']!r}: expected what rank 0 has, "
-            f"{status['dtype']}{list(status['shape'])}, got "
+            f"value of key {status.key!r}: expected what rank 0 has, "
+            f"{status.dtype}{list(status.shape)}, got "
             f"{dtype_name(array)}{list(array.shape)}"
         )

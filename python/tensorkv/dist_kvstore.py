@@ -6,10 +6,10 @@ import contextlib
 import os
 import socket
 import time
-import uuid
 import weakref
 from typing import Any, ContextManager, Dict, Iterator, List, Optional, Set
 
+from tensorkv._arrays import as_numpy
 from tensorkv._client_arguments import within
 from tensorkv._key_values import (
     Keys,
@@ -23,7 +23,7 @@ from tensorkv._key_values import (
     number_in,
 )
 from tensorkv._steps import QueuedSteps, Ticket, UnorderedSteps
-from tensorkv._types import NamespaceStatus
+from tensorkv._types import KeyStatus, NamespaceStatus
 from tensorkv._waits import WaitLog
 from tensorkv.client import DEFAULT_ADDRESS, Client, Path
 from tensorkv.errors import (
@@ -127,7 +127,7 @@ class DistKVStore(KVStore):
         self._mode = mode
         self._step_timeout = step_timeout
         self._config = self._enter_namespace(namespace, num_workers)
-        self._num_workers = self._config["num_workers"]
+        self._num_workers = self._config.num_workers
         self._join(
             worker_name or _unique_name(), lease, takeover_timeout, step_timeout
         )
@@ -153,15 +153,16 @@ class DistKVStore(KVStore):
     @property
     def num_workers(self) -> int:
         if self._mode == "async":
-            return self._client.describe_namespace()["live_workers"]
+            return self._client.describe_namespace().live_workers
         return self._num_workers
 
     def is_capable(self, capability: str) -> bool:
         return super().is_capable(capability) and self.type != "byteps"
 
-    def resume(self) -> int:
+    def resume(self, timeout: Optional[float] = None) -> int:
         try:
-            first = self._client._store.resume()
+            with within(timeout):
+                first = self._client._store.resume()
         except (NotFoundError, FailedPreconditionError) as error:
             if error.reason not in _IS_GONE:
                 raise
@@ -244,7 +245,13 @@ class DistKVStore(KVStore):
                 self._client.pull(keys, out=outs, timeout=timeout)
         return out
 
-    def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
+    def set_optimizer(
+        self,
+        optimizer: Any,
+        *,
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
+    ) -> None:
         """Has an optimizer of the group apply what is pushed.
 
         Pushes before it assign. In "dist_async", where nobody waits for others,
@@ -254,7 +261,7 @@ class DistKVStore(KVStore):
             raise UnimplementedError(
                 f"set_optimizer of {self.type}: it only sums; use dist_sync"
             )
-        super().set_optimizer(optimizer, **hyperparameters)
+        super().set_optimizer(optimizer, timeout=timeout, **hyperparameters)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         with self._watch("barrier"):
@@ -317,17 +324,12 @@ class DistKVStore(KVStore):
 
     def _await(self, keys: List[str], values: List[Any]) -> None:
         """Returns when rank 0 has created keys that are like the values."""
-        try:
-            stored = self._client.stat(keys)
-        except NotFoundError:
-            self._client.pull(keys, wait=True)
-            stored = self._client.stat(keys)
-        for status, each in zip(stored, values):
+        for status, each in zip(self._stat_when_there(keys, values), values):
             check_like(status, each)
             if (
-                status["update_count"]
+                status.update_count
                 and not self._comes_back
-                and status["key"] not in self._begun
+                and status.key not in self._begun
                 # No round closes without a worker of a whole group.
                 and (
                     self._has_steps
@@ -335,22 +337,38 @@ class DistKVStore(KVStore):
                     else not self._joins_a_run()
                 )
             ):
-                raise self._of_another_run(status["key"])
+                raise self._of_another_run(status.key)
+
+    def _stat_when_there(
+        self, keys: List[str], values: List[Any]
+    ) -> List[KeyStatus]:
+        """Waits for keys by reading as little as that takes.
+
+        They come together, but to the servers of a cluster one after another.
+        """
+        sizes = [as_numpy(each).nbytes for each in values]
+        awaited: Optional[str] = keys[sizes.index(min(sizes))]
+        while True:
+            try:
+                return self._client.stat(keys)
+            except NotFoundError as error:
+                self._client.pull(awaited or error.key or keys[0], wait=True)
+                awaited = None
 
     def _joins_a_run(self) -> bool:
         """Whether there are others who have made steps since they joined."""
         return any(
-            each["live"] and each["step"] and each["rank"] != self.rank
-            for each in self._client.describe_namespace()["workers"]
+            each.live and each.step and each.rank != self.rank
+            for each in self._client.describe_namespace().workers
         )
 
     def _is_whole(self) -> bool:
         config = self._config
         return (
             self._mode == "sync"
-            and config["on_worker_loss"] == "fail"
-            and not config["quorum"]
-            and config["max_workers"] in (0, config["num_workers"])
+            and config.on_worker_loss == "fail"
+            and not config.quorum
+            and config.max_workers in (0, config.num_workers)
         )
 
     def _of_another_run(self, key: str) -> AlreadyExistsError:
@@ -402,36 +420,35 @@ class DistKVStore(KVStore):
         launched = number_in("WORLD_SIZE", number_in("DMLC_NUM_WORKER", 1))
         wanted = int(num_workers or launched)
         is_sync = self._mode == "sync"
-        self._client.create_namespace(
-            namespace, mode=self._mode, num_workers=wanted if is_sync else 0
-        )
+        with contextlib.suppress(AlreadyExistsError):
+            self._client.create_namespace(
+                namespace, mode=self._mode, num_workers=wanted if is_sync else 0
+            )
         found = self._client.describe_namespace(namespace)
-        if found["mode"] != self._mode:
+        if found.mode != self._mode:
             raise FailedPreconditionError(
                 f"namespace {namespace!r}: expected the mode {self._mode}, "
-                f"got {found['mode']}"
+                f"got {found.mode}"
             )
-        if is_sync and num_workers and found["num_workers"] != wanted:
+        if is_sync and num_workers and found.num_workers != wanted:
             raise FailedPreconditionError(
                 f"namespace {namespace!r}: expected {wanted} workers, got "
-                f"{found['num_workers']}"
+                f"{found.num_workers}"
             )
         return found
 
 
 def _unique_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def _waits_of(client: Client, after: float) -> WaitLog:
     # The log's thread lives longer than who has dropped the store.
     of_client = weakref.ref(client)
 
-    def describe() -> Dict[str, Any]:
+    def describe() -> Optional[NamespaceStatus]:
         alive = of_client()
-        if alive is None:
-            return {"workers": [], "num_workers": 0}
-        return dict(alive.describe_namespace(timeout=5))
+        return alive and alive.describe_namespace(timeout=5)
 
     waits = WaitLog(client.rank, describe, after)
     weakref.finalize(client, waits.close)
@@ -441,10 +458,10 @@ def _waits_of(client: Client, after: float) -> WaitLog:
 def _silent(status: NamespaceStatus, lease: float) -> Dict[str, float]:
     """Live workers that seem to be lost, and for how long their leases run."""
     return {
-        f"rank {each['rank']} ({each['name']})": each["lease_remaining"]
-        for each in status["workers"]
+        f"rank {each.rank} ({each.name})": each.lease_remaining
+        for each in status.workers
         # Leases are renewed three times while they run.
-        if each["live"] and each["lease_remaining"] < lease / 2
+        if each.live and each.lease_remaining < lease / 2
     }
 
 
@@ -455,7 +472,7 @@ def _group_full(
         f"{who}, whose lease ends in {seconds:.1f} s"
         for who, seconds in silent.items()
     ]
-    names = [each["name"] for each in client.describe_namespace()["workers"]]
+    names = [each.name for each in client.describe_namespace().workers]
     whom = "; silent: " + ", ".join(left) if left else ""
     return ResourceExhaustedError(
         f"{error}: its workers are {', '.join(names)}{whom}",

@@ -68,7 +68,9 @@ class LocalKVStore(KVStore):
         self.push(key, value)
         return self.pull(key, value if out is None else out)
 
-    def set_updater(self, updater: Updater) -> None:
+    def set_updater(
+        self, updater: Updater, timeout: Optional[float] = None
+    ) -> None:
         with self._updating:
             if callable(updater):
                 if self._compresses:
@@ -76,12 +78,18 @@ class LocalKVStore(KVStore):
                 self._client.set_rule("assign")
                 self._updater = updater
             else:
-                super().set_updater(updater)
+                super().set_updater(updater, timeout)
                 self._updater = None
 
-    def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
+    def set_optimizer(
+        self,
+        optimizer: Any,
+        *,
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
+    ) -> None:
         with self._updating:
-            super().set_optimizer(optimizer, **hyperparameters)
+            super().set_optimizer(optimizer, timeout=timeout, **hyperparameters)
             self._updater = None
 
     def set_gradient_compression(

@@ -43,7 +43,7 @@ class AioTest(StoreTest):
         self.assert_array(value, full(100))
 
     async def _await_waiting(self, count):
-        while self.client.describe_namespace()["calls_waiting"] < count:
+        while self.client.describe_namespace().calls_waiting < count:
             await asyncio.sleep(0.01)
 
     def test_pushes_and_inits_wait_for_no_pull(self):

@@ -61,7 +61,7 @@ class BadInputTest(StoreTest):
                     call(store)
                 self.assertTrue(str(raised.exception))
                 status = store.client.stat(["1", "2"])
-                self.assertEqual([s["version"] for s in status], [1, 1])
+                self.assertEqual([s.version for s in status], [1, 1])
                 self.assertEqual(store.client.keys(), ["1", "2"])
 
     def test_values(self):

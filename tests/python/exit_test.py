@@ -110,22 +110,22 @@ class ExitTest(StoreTest):
             stderr=subprocess.DEVNULL,
             timeout=100,
         )
-        workers = kv.client.describe_namespace()["workers"]
+        workers = kv.client.describe_namespace().workers
         kv.client.delete_namespace(namespace)
         kv.leave()
-        return next(each for each in workers if each["name"] == "w1")
+        return next(each for each in workers if each.name == "w1")
 
     def test_who_ends_well_is_done(self):
         for what, end in DONE.items():
             with self.subTest(what):
                 worker = self.end(end)
-                self.assertTrue(worker["left"] and not worker["live"])
+                self.assertTrue(worker.left and not worker.live)
 
     def test_who_ends_otherwise_is_lost_at_once(self):
         for what, end in LOST.items():
             with self.subTest(what):
                 worker = self.end(end)
-                self.assertFalse(worker["left"] or worker["live"])
+                self.assertFalse(worker.left or worker.live)
 
     def test_children_end_as_what_they_run(self):
         for end, has_left in {
@@ -137,8 +137,8 @@ class ExitTest(StoreTest):
         }.items():
             with self.subTest(end):
                 worker = self.end(CHILD.format(end))
-                self.assertEqual(worker["left"], has_left)
-                self.assertFalse(worker["live"])
+                self.assertEqual(worker.left, has_left)
+                self.assertFalse(worker.live)
 
     def test_another_store_loses_one_that_was_dropped(self):
         namespace = new_namespace()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import unittest
 import unittest.mock
 
@@ -43,6 +44,23 @@ class GroupTest(StoreTest):
             return kv.pull(3)
 
         self.assert_array(self.together(stores, work), [full(10)] * 2)
+
+    def test_who_waits_for_an_init_reads_the_smallest_value(self):
+        kv, other = self.open_group("dist_sync", 2)
+        keys, values = [1, 2], [full(1, shape=(9, 9)), full(2)]
+        pull = unittest.mock.Mock(wraps=other.client.pull)
+
+        def init():
+            with unittest.mock.patch.object(other.client, "pull", pull):
+                other.init(keys, values)
+
+        waiting = threading.Thread(target=init)
+        waiting.start()
+        while kv.client.describe_namespace().calls_waiting == 0:
+            pass
+        kv.init(keys, values)
+        waiting.join()
+        self.assertEqual([call.args for call in pull.mock_calls], [("2",)])
 
     def test_init_of_another_shape_is_refused(self):
         kv, other = self.open_group("dist_sync", 2)
@@ -149,7 +167,7 @@ class GroupTest(StoreTest):
             kv.push("g", full(i))
         with self.assertRaises(tensorkv.ResourceExhaustedError):
             kv.push("g", full(4))
-        self.assertEqual(kv.client.stat("g")["version"], 1)
+        self.assertEqual(kv.client.stat("g").version, 1)
         for i in range(4):
             other.push("g", full(10))
             self.assert_array(other.pull("g"), full(10 + i))
@@ -211,9 +229,9 @@ class GroupTest(StoreTest):
         namespace = kv.client.namespace
         kv.init("w", full(0))
         name = next(
-            w["name"]
-            for w in kv.client.describe_namespace()["workers"]
-            if w["rank"] == other.rank
+            w.name
+            for w in kv.client.describe_namespace().workers
+            if w.rank == other.rank
         )
 
         def step(store):

@@ -161,7 +161,7 @@ class RestartedServerTest(StoreTest):
         self.assertEqual(client.list_checkpoints(), [])
         client.init("w", full(1))
         saved = client.save_checkpoint("first")
-        self.assertEqual(saved["num_keys"], 1)
+        self.assertEqual(saved.num_keys, 1)
         self.assertEqual(client.list_checkpoints(), [saved])
         client.push("w", full(2))
         with self.assertRaises(tensorkv.AlreadyExistsError):
@@ -172,9 +172,13 @@ class RestartedServerTest(StoreTest):
         client.restore_checkpoint("first", on_existing="replace")
         client.reconnect()
         self.assert_array(client.pull("w"), full(1))
-        names = [each["name"] for each in client.list_namespaces()]
+        self.assertEqual(client.verify_checkpoint("first"), saved)
+        client.delete_checkpoint("first")
+        with self.assertRaises(tensorkv.NotFoundError):
+            client.verify_checkpoint("first")
+        names = [each.name for each in client.list_namespaces()]
         self.assertEqual(names, ["copy", "default"])
-        self.assertEqual(client.describe_server()["devices"], ["cpu"])
+        self.assertEqual(client.describe_server().devices, ["cpu"])
 
     def kill_and_start(self):
         self.server.kill()

@@ -14,13 +14,15 @@ from stores import StoreTest, full
 
 
 def worker(rank, step, live=True, left=False):
-    return {
-        "rank": rank,
-        "name": f"w{rank}",
-        "step": step,
-        "live": live,
-        "left": left,
-    }
+    return tensorkv.WorkerStatus(
+        name=f"w{rank}",
+        rank=rank,
+        epoch=1,
+        live=live,
+        lease_remaining=1.0,
+        left=left,
+        step=step,
+    )
 
 
 class Warnings(logging.Handler):
@@ -39,28 +41,24 @@ class Warnings(logging.Handler):
 class WhomTest(unittest.TestCase):
 
     def test_names_those_who_are_behind(self):
-        status = {
-            "num_workers": 5,
-            "workers": [
-                worker(0, 7),
-                worker(1, 6),
-                worker(2, 7, live=False),
-                worker(3, 7, live=False, left=True),
-            ],
-        }
+        members = [
+            worker(0, 7),
+            worker(1, 6),
+            worker(2, 7, live=False),
+            worker(3, 7, live=False, left=True),
+        ]
         self.assertEqual(
-            whom(status, 0, 7),
+            whom(members, 5, 0, 7),
             "rank 1 (w1, at step 6), rank 2 (w2, lost at step 7), "
             "rank 3 (w3, left at step 7), rank 4, which has not joined",
         )
 
     def test_a_barrier_needs_all_others(self):
-        status = {"num_workers": 0, "workers": [worker(0, 7), worker(1, 9)]}
-        self.assertEqual(whom(status, 1, 0), "rank 0 (w0, at step 7)")
+        members = [worker(0, 7), worker(1, 9)]
+        self.assertEqual(whom(members, 0, 1, 0), "rank 0 (w0, at step 7)")
 
     def test_where_nobody_is_behind_it_is_the_server(self):
-        status = {"num_workers": 1, "workers": [worker(0, 7)]}
-        self.assertEqual(whom(status, 0, 7), "the server")
+        self.assertEqual(whom([worker(0, 7)], 1, 0, 7), "the server")
 
 
 class WaitLogTest(StoreTest):

@@ -25,12 +25,15 @@ def store(kv: tensorkv.DistKVStore, local: tensorkv.KVStore) -> None:
 def client(client: tensorkv.Client) -> None:
     client.init("w", array, on_existing="kep")  # E
     client.restore_checkpoint("c", on_existing="keep")  # E
+    client.create_namespace("n", on_existing="replace")  # E
+    client.stat("w")["version"]  # E
+    client.save_checkpoint("c").num_key  # E
     client.create_namespace("n", mode="synch")  # E
     client.create_namespace("n", on_worker_loss="go on")  # E
     version: str = client.init("w", array)  # E
     client.pull(["a", "b"]).shape  # E
-    client.stat("w")["verion"]  # E
-    client.describe_namespace()["wrkers"]  # E
+    client.stat("w").verion  # E
+    client.describe_namespace().wrkers  # E
     client.push("w", array, step="1")  # E
 
 
