@@ -30,12 +30,12 @@ void Store::RegisterOpening(py::class_<Store>& store) {
   store
       .def_static(
           "connect",
-          [](const std::string& address, const std::string& name_space,
+          [](const std::string& target, const std::string& name_space,
              double timeout, const std::string& tls_ca,
              const std::string& tls_cert, const std::string& tls_key,
              const std::string& tls_server_name,
              const std::string& token_file) {
-            return Connect({.target = address,
+            return Connect({.target = target,
                             .credentials = {.tls_ca = tls_ca,
                                             .tls_cert = tls_cert,
                                             .tls_key = tls_key,

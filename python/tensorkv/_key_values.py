@@ -105,7 +105,7 @@ def have_rows(keys: List[str], values: List[List[Array]]) -> List[bool]:
 def check_no_rows(kinds: List[bool]) -> None:
     if any(kinds):
         raise UnimplementedError(
-            "pushpull of a RowSparseArray: use push and row_sparse_pull"
+            "push_pull of a RowSparseArray: use push and row_sparse_pull"
         )
 
 

@@ -295,7 +295,7 @@ class KVStoreCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> Out: ...
     @overload
-    async def pushpull(
+    async def push_pull(
         self,
         key: StoreKeys,
         value: Out,
@@ -304,7 +304,7 @@ class KVStoreCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> Out: ...
     @overload
-    async def pushpull(
+    async def push_pull(
         self,
         key: StoreKeys,
         value: Any,

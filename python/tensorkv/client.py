@@ -34,7 +34,7 @@ from tensorkv._types import (
 from tensorkv.aio import MAX_CALLS, MAX_PUSHES, ClientCoroutines, Threads
 from tensorkv.errors import AlreadyExistsError, FailedPreconditionError
 
-DEFAULT_ADDRESS = "127.0.0.1:7363"
+_DEFAULT_TARGET = "127.0.0.1:7363"
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -81,7 +81,7 @@ class Client(ValueVerbs):
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        target: Optional[str] = None,
         *,
         namespace: str = "",
         timeout: float = 30.0,
@@ -94,12 +94,15 @@ class Client(ValueVerbs):
         """Connects in the background: a server that is down shows later.
 
         Args:
+          target: "host:port" or "unix:/path" of a server, or
+            "cluster:host:port,host:port" for some of several that are one
+            store; else TENSORKV_TARGET, or 127.0.0.1:7363.
           timeout: seconds for each call that has no other.
           tls_ca: a PEM file with the authorities that may sign the server's
             certificate. With it connections are encrypted, else in plain text.
           tls_cert, tls_key: PEM files with the client's certificate and key.
           tls_server_name: the name in the server's certificate, if it is not
-            that of the address.
+            that of the target.
           token_file: a file whose one line is a bearer token. It goes over TLS
             and Unix sockets alone.
 
@@ -108,10 +111,11 @@ class Client(ValueVerbs):
         UnauthenticatedError for one that it does not know, and
         PermissionDeniedError for what the policy does not grant.
         """
+        target = target or os.environ.get("TENSORKV_TARGET", _DEFAULT_TARGET)
         files = (tls_ca, tls_cert, tls_key)
         self._open = functools.partial(
             _core.Store.connect,
-            address,
+            target,
             namespace,
             timeout,
             *map(os.fspath, files),
@@ -120,7 +124,7 @@ class Client(ValueVerbs):
         )
         self._store = self._open()
         self._compression = None
-        self.address = address
+        self.target = target
         self.namespace = namespace or "default"
 
     @classmethod
@@ -133,7 +137,7 @@ class Client(ValueVerbs):
         client = cls.__new__(cls)
         client._store = _core.Store.embed(num_threads)
         client._compression = None
-        client.address = "local"
+        client.target = "local"
         client.namespace = "default"
         return client
 
@@ -172,7 +176,7 @@ class Client(ValueVerbs):
                 "reconnect: expected a client that has not joined; a worker "
                 "goes on from its next_step"
             )
-        if self.address == "local":
+        if self.target == "local":
             return
         store = self._open()
         if self._compression is not None:
@@ -196,7 +200,7 @@ class Client(ValueVerbs):
     def __repr__(self) -> str:
         closed = "closed " if self._store.is_closed else ""
         return (
-            f"<{closed}tensorkv.Client of {self.namespace!r} at {self.address}>"
+            f"<{closed}tensorkv.Client of {self.namespace!r} at {self.target}>"
         )
 
     def __enter__(self) -> "Client":
@@ -521,7 +525,7 @@ class Client(ValueVerbs):
             raise FailedPreconditionError(
                 "join: expected a client that has not joined, got a worker"
             )
-        place = (self.address, self.namespace)
+        place = (self.target, self.namespace)
         lose_dropped(place)
         former = named(place, name)
 

@@ -23,9 +23,9 @@ from tensorkv._key_values import (
     number_in,
 )
 from tensorkv._steps import QueuedSteps, Ticket, UnorderedSteps
-from tensorkv._types import KeyStatus, NamespaceStatus
+from tensorkv._types import KeyStatus, NamespaceStatus, WorkerStatus
 from tensorkv._waits import WaitLog
-from tensorkv.client import DEFAULT_ADDRESS, Client, Path
+from tensorkv.client import Client, Path
 from tensorkv.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -56,7 +56,7 @@ class DistKVStore(KVStore):
     A push returns when the server holds it, and a pull waits for the rounds
     that this worker has pushed to. At most 4 rounds of a key may be open.
     Threads may push the same key: one after another, in an order of their own;
-    a pushpull of theirs that fails may have pushed. A call that waits for
+    a push_pull of theirs that fails may have pushed. A call that waits for
     others says for whom by the logger "tensorkv".
 
     A worker is done when it says so: by `leave`, by `close` outside of an
@@ -68,8 +68,8 @@ class DistKVStore(KVStore):
     the process makes another store of the namespace before, it is lost; so is
     one that was not dropped, where the other has its `worker_name`.
 
-    Workers make their pushpulls in the same order, as each waits for all; and
-    so do the threads of workers where pushpulls have some keys in common, but
+    Workers make their push_pulls in the same order, as each waits for all; and
+    so do the threads of workers where push_pulls have some keys in common, but
     not all. Or they push, and then pull.
 
     A worker that was lost comes back by `create` with the same `worker_name`,
@@ -100,7 +100,7 @@ class DistKVStore(KVStore):
         kind: str,
         mode: str,
         *,
-        address: Optional[str] = None,
+        target: Optional[str] = None,
         namespace: Optional[str] = None,
         num_workers: Optional[int] = None,
         worker_name: Optional[str] = None,
@@ -118,10 +118,9 @@ class DistKVStore(KVStore):
         or number of workers; ResourceExhaustedError where the group is full,
         after half a `lease` and 0.2 s: until then a worker may show to be lost.
         """
-        address = address or os.environ.get("TENSORKV_ADDRESS", DEFAULT_ADDRESS)
         namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
         client = Client(
-            address, namespace=namespace, timeout=timeout, **credentials
+            target, namespace=namespace, timeout=timeout, **credentials
         )
         super().__init__(kind, client)
         self._mode = mode
@@ -211,7 +210,7 @@ class DistKVStore(KVStore):
                 with self._watch(f"push of step {step}", step):
                     self._send(now, [values[i] for i in at], kinds[at[0]], step)
 
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -228,7 +227,7 @@ class DistKVStore(KVStore):
             for step, at in ticket.parts(kinds):
                 now = [keys[i] for i in at]
                 sent, parts = flat(now, [values[i] for i in at])
-                with self._watch(f"pushpull of step {step}", step):
+                with self._watch(f"push_pull of step {step}", step):
                     if ticket.is_shared:
                         self._client.push(sent, parts, step=step)
                         continue
@@ -401,7 +400,8 @@ class DistKVStore(KVStore):
             except ResourceExhaustedError as error:
                 if error.reason != "GROUP_FULL":
                     raise
-                silent = _silent(self._client.describe_namespace(), lease)
+                members = self._client.describe_namespace().workers
+                silent = silent_of(members, lease)
                 if time.monotonic() >= (begin + takeover if silent else shows):
                     raise _group_full(error, self._client, silent) from None
             time.sleep(_PAUSE)
@@ -455,13 +455,13 @@ def _waits_of(client: Client, after: float) -> WaitLog:
     return waits
 
 
-def _silent(status: NamespaceStatus, lease: float) -> Dict[str, float]:
-    """Live workers that seem to be lost, and for how long their leases run."""
+def silent_of(members: List[WorkerStatus], lease: float) -> Dict[str, float]:
+    """Workers that are or seem lost, and for how long their leases run."""
     return {
         f"rank {each.rank} ({each.name})": each.lease_remaining
-        for each in status.workers
+        for each in members
         # Leases are renewed three times while they run.
-        if each.live and each.lease_remaining < lease / 2
+        if not each.left and each.lease_remaining < lease / 2
     }
 
 

@@ -219,7 +219,7 @@ class KVStore:
             return out
 
     @overload
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Out,
@@ -228,7 +228,7 @@ class KVStore:
         timeout: Optional[float] = None,
     ) -> Out: ...
     @overload
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -236,7 +236,7 @@ class KVStore:
         priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Out: ...
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -468,7 +468,7 @@ class KVStore:
     def __repr__(self) -> str:
         closed = "closed " if self._client._store.is_closed else ""
         return (
-            f"<{closed}tensorkv.KVStore {self.type} of {self._client.address}>"
+            f"<{closed}tensorkv.KVStore {self.type} of {self._client.target}>"
         )
 
     def _keys(self, key: Keys) -> List[str]:

@@ -55,7 +55,7 @@ class LocalKVStore(KVStore):
             now = [keys[i] for i in at]
             self._send(now, [values[i] for i in at], has_rows)
 
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,

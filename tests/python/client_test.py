@@ -368,10 +368,15 @@ class ClientTest(StoreTest):
             )
         self.assertEqual(found.stdout, b"found\n")
 
+    def test_asyncio_is_imported_by_who_awaits(self):
+        # It would take as long as all else that the package imports.
+        program = "import sys, tensorkv; sys.exit('asyncio' in sys.modules)"
+        subprocess.run([sys.executable, "-c", program], check=True)
+
     def test_errors_of_codes_without_a_class_keep_them_as_pickles(self):
-        error = errors.from_status("DATA_LOSS", "message", None, {"key": "w"})
+        error = errors.from_status("CANCELLED", "message", None, {"key": "w"})
         copy = pickle.loads(pickle.dumps(error))
-        self.assertEqual((copy.code, copy.key), ("DATA_LOSS", "w"))
+        self.assertEqual((copy.code, copy.key), ("CANCELLED", "w"))
 
     def test_clients_say_what_they_are_of(self):
         self.assertEqual(

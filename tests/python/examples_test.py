@@ -27,7 +27,7 @@ class DataParallelTest(StoreTest):
         worker = subprocess.Popen(
             [
                 *(sys.executable, "examples/pytorch_data_parallel.py"),
-                f"--address={self.server.address}",
+                f"--target={self.server.address}",
                 *("--workers=2", f"--name={name}", f"--steps={STEPS}"),
             ],
             stdout=subprocess.PIPE,

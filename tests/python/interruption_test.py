@@ -90,9 +90,9 @@ import os
 import numpy as np, tensorkv
 is_child = os.fork() == 0
 kv = tensorkv.create(
-    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2)
+    "dist_sync", target={address!r}, namespace={namespace!r}, num_workers=2)
 kv.init("w", np.zeros(3))
-value = kv.pushpull("w", np.full(3, 2.0 if is_child else 1.0))
+value = kv.push_pull("w", np.full(3, 2.0 if is_child else 1.0))
 os.write(1, f"{{kv.rank}} {{value[0]}}\\n".encode())
 kv.close()
 if is_child:
@@ -373,7 +373,6 @@ class CloseTest(StoreTest):
     def test_a_timeout_ends_any_call_that_nobody_answers(self):
         w, array = "w", full(1)
         calls = {
-            "barrier": (),
             "broadcast": (w, array),
             "create_namespace": ("n",),
             "delete": (w,),

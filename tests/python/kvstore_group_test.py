@@ -28,7 +28,7 @@ NAMESPACES = [
 LOST = """
 import os, tensorkv
 tensorkv.create(
-    "dist_sync", address={address!r}, namespace={namespace!r}, lease=2)
+    "dist_sync", target={address!r}, namespace={namespace!r}, lease=2)
 os._exit(0)
 """
 
@@ -126,7 +126,7 @@ class GroupTest(StoreTest):
 
         self.assertEqual(self.together(stores, work), [[2, 2]] * 2)
 
-    def test_pushpull_is_an_all_reduce(self):
+    def test_push_pull_is_an_all_reduce(self):
         for kind in ("dist_sync", "byteps"):
             stores = self.open_group(kind, 2)
 
@@ -134,18 +134,18 @@ class GroupTest(StoreTest):
                 kv.init("g", full(0))
                 for i in range(10):
                     gradient = full(i + kv.rank)
-                    kv.pushpull("g", gradient)
+                    kv.push_pull("g", gradient)
                     self.assert_array(gradient, full(2 * i + 1))
 
             self.together(stores, work)
 
-    def test_mixed_push_and_pushpull_meet(self):
+    def test_mixed_push_and_push_pull_meet(self):
         stores = self.open_group("dist_sync", 2)
 
         def work(kv):
             kv.init("g", full(0))
             if kv.rank == 0:
-                return kv.pushpull("g", full(1))
+                return kv.push_pull("g", full(1))
             kv.push("g", full(2))
             return kv.pull("g")
 
@@ -183,7 +183,7 @@ class GroupTest(StoreTest):
             kv.push(2, full(1))
             # The next steps of the two keys differ.
             if kv is other:
-                for push in (kv.push, kv.pushpull):
+                for push in (kv.push, kv.push_pull):
                     with self.assertRaises(ValueError):
                         push([1, 2], [full(1, shape=(3, 2)), full(1)])
             kv.push([1, 2], [full(2), full(3 + kv.rank)])
@@ -235,7 +235,7 @@ class GroupTest(StoreTest):
         )
 
         def step(store):
-            return store.pushpull("w", full(1 + store.rank))
+            return store.push_pull("w", full(1 + store.rank))
 
         for _ in range(3):
             self.together([kv, other], step)
@@ -266,7 +266,7 @@ class GroupTest(StoreTest):
 
             def work(kv):
                 kv.init("w", full(0))
-                return kv.pushpull("w", full(kv.rank + 1))
+                return kv.push_pull("w", full(kv.rank + 1))
 
             try:
                 return self.together(stores, work)
@@ -295,7 +295,7 @@ class GroupTest(StoreTest):
 
     def open_workers(self, config, namespace, names=(None, None), **options):
         with self.open_client() as client:
-            client.create_namespace(namespace, **config)
+            client.create_namespace(namespace, **config, on_existing="keep")
         stores = [
             self.open(
                 "dist_" + config["mode"],

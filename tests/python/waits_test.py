@@ -8,18 +8,19 @@ import unittest
 
 import tensorkv
 from tensorkv._waits import WaitLog, whom
+from tensorkv.dist_kvstore import silent_of
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import StoreTest, full
 
 
-def worker(rank, step, live=True, left=False):
+def worker(rank, step, live=True, left=False, lease_remaining=9.0):
     return tensorkv.WorkerStatus(
         name=f"w{rank}",
         rank=rank,
         epoch=1,
         live=live,
-        lease_remaining=1.0,
+        lease_remaining=lease_remaining if live else 0.0,
         left=left,
         step=step,
     )
@@ -61,6 +62,22 @@ class WhomTest(unittest.TestCase):
         self.assertEqual(whom([worker(0, 7)], 1, 0, 7), "the server")
 
 
+class SilentTest(unittest.TestCase):
+
+    def test_who_joins_waits_for_the_place_of_one_that_may_be_lost(self):
+        members = [
+            worker(0, 7),
+            worker(1, 7, lease_remaining=1.0),
+            # Its lease has ended since the place was refused.
+            worker(2, 7, live=False),
+            worker(3, 7, live=False, left=True),
+        ]
+        self.assertEqual(
+            silent_of(members, lease=10),
+            {"rank 1 (w1)": 1.0, "rank 2 (w2)": 0.0},
+        )
+
+
 class WaitLogTest(StoreTest):
 
     def setUp(self):
@@ -75,7 +92,7 @@ class WaitLogTest(StoreTest):
 
         def wait():
             with self.assertRaises(tensorkv.ClosedError):
-                kv.pushpull("w", full(1))
+                kv.push_pull("w", full(1))
 
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -84,7 +101,7 @@ class WaitLogTest(StoreTest):
         waiting.join()
         self.assertRegex(
             self.warnings.text,
-            "^pushpull of step 1 has waited .* for rank 1, which has not join",
+            "^push_pull of step 1 has waited .* for rank 1, which has not join",
         )
 
     def test_a_server_that_does_not_answer_is_named(self):

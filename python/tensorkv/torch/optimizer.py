@@ -32,7 +32,7 @@ class StoreOptimizer(torch.optim.Optimizer):
     gradients, and keeps its state. Formulas are PyTorch's own: a training with
     one worker goes as it would without the store, up to rounding.
 
-        kv = tensorkv.create("dist_sync", address=..., num_workers=4)
+        kv = tensorkv.create("dist_sync", target=..., num_workers=4)
         optimizer = StoreOptimizer(
             torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), kv
         )
@@ -130,7 +130,7 @@ class StoreOptimizer(torch.optim.Optimizer):
         """Pushes the gradients, and pulls what the parameters have become.
 
         Returns what `closure` returns. Errors: UnimplementedError for sparse
-        gradients, before any is pushed; those of KVStore.pushpull.
+        gradients, before any is pushed; those of KVStore.push_pull.
         """
         loss = None
         if closure is not None:
@@ -149,7 +149,7 @@ class StoreOptimizer(torch.optim.Optimizer):
         gradients = [on_host(parameter.grad) for parameter in updated]
         values = [on_host(parameter) for parameter in updated]
         if keys:
-            self._store.pushpull(keys, gradients, out=values)
+            self._store.push_pull(keys, gradients, out=values)
         put_back(updated, values)
         return loss
 
@@ -157,7 +157,7 @@ class StoreOptimizer(torch.optim.Optimizer):
         """The step to make next, by KVStore.resume, with its parameters.
 
         For a worker that has come back, and where the server was restarted from
-        a checkpoint, which `step` tells by an error as KVStore.pushpull does:
+        a checkpoint, which `step` tells by an error as KVStore.push_pull does:
         tensorkv.DistKVStore has the loop.
         """
         step = self._store.resume()

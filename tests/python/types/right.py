@@ -12,7 +12,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 def store(name: str, array: Floats) -> None:
     with tensorkv.create(
-        "dist_sync", address="host:1", num_workers=4, worker_name="w0"
+        "dist_sync", target="host:1", num_workers=4, worker_name="w0"
     ) as kv:
         step = kv.resume()
         kv.init(["a", "b"], [array, array])

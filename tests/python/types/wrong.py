@@ -9,7 +9,7 @@ array = np.zeros(3)
 
 
 def options() -> None:
-    tensorkv.create("dist_sync", adress="host:1")  # E
+    tensorkv.create("dist_sync", taget="host:1")  # E
     tensorkv.create("dist_sync", num_workers="4")  # E
     tensorkv.Client("host:1", tmeout=3)  # E
 
