@@ -31,10 +31,6 @@ def number_in(variable: str, default: int) -> int:
         ) from None
 
 
-def is_list(key: Keys) -> bool:
-    return isinstance(key, (list, tuple))
-
-
 def kind_of(key: Key) -> type:
     if isinstance(key, str):
         return str
@@ -45,7 +41,7 @@ def kind_of(key: Key) -> type:
 
 def lists_of(key: Keys, value: Any, what: str) -> List[List[Array]]:
     """Of each key a list of arrays."""
-    if not is_list(key):
+    if not isinstance(key, (list, tuple)):
         value = [value]
     elif is_array(value) or len(value) != len(key):
         got = "an array" if is_array(value) else f"{len(value)}"
@@ -90,7 +86,7 @@ def have_rows(keys: List[str], values: List[List[Array]]) -> List[bool]:
     """Of each key whether rows are pushed to it."""
     if not any(type(p) is RowSparseArray for parts in values for p in parts):
         return [False] * len(keys)
-    kinds = []
+    kinds: List[bool] = []
     for key, parts in zip(keys, values):
         of_parts = {type(part) is RowSparseArray for part in parts}
         if len(of_parts) > 1:

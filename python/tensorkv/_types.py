@@ -166,9 +166,10 @@ class NamespaceStatus:
 
 def key_status(fields: Mapping[str, Any]) -> KeyStatus:
     """The status of which the extension module has a dict."""
-    digest = fields["digest"]
-    text = None if digest is None else f"{digest:016x}"
-    return KeyStatus(**{**fields, "digest": text})
+    shown = dict(fields)
+    if shown["digest"] is not None:
+        shown["digest"] = f"{shown['digest']:016x}"
+    return KeyStatus(**shown)
 
 
 def namespace_status(fields: Mapping[str, Any]) -> NamespaceStatus:

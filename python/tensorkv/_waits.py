@@ -96,7 +96,9 @@ class WaitLog:
             for wait in waits if not self._closing.is_set() else ():
                 self._warn(wait, now, f"the server ({error})")
             return
-        for wait in waits if status is not None else ():
+        if status is None:
+            return
+        for wait in waits:
             workers = whom(
                 status.workers, status.num_workers, self._rank, wait.step
             )

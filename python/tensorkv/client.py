@@ -111,14 +111,14 @@ class Client(ValueVerbs):
         UnauthenticatedError for one that it does not know, and
         PermissionDeniedError for what the policy does not grant.
         """
-        target = target or os.environ.get("TENSORKV_TARGET", _DEFAULT_TARGET)
+        target = target or os.environ.get("TENSORKV_TARGET") or _DEFAULT_TARGET
         files = (tls_ca, tls_cert, tls_key)
         self._open = functools.partial(
             _core.Store.connect,
             target,
             namespace,
             timeout,
-            *map(os.fspath, files),
+            *(os.fspath(each) for each in files),
             tls_server_name,
             os.fspath(token_file),
         )

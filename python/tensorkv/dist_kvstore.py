@@ -23,9 +23,14 @@ from tensorkv._key_values import (
     number_in,
 )
 from tensorkv._steps import QueuedSteps, Ticket, UnorderedSteps
-from tensorkv._types import KeyStatus, NamespaceStatus, WorkerStatus
+from tensorkv._types import (
+    KeyStatus,
+    Mode,
+    NamespaceStatus,
+    WorkerStatus,
+)
 from tensorkv._waits import WaitLog
-from tensorkv.client import Client, Path
+from tensorkv.client import Client
 from tensorkv.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -98,7 +103,7 @@ class DistKVStore(KVStore):
     def __init__(
         self,
         kind: str,
-        mode: str,
+        mode: Mode,
         *,
         target: Optional[str] = None,
         namespace: Optional[str] = None,
@@ -110,7 +115,7 @@ class DistKVStore(KVStore):
         lease: float = 10.0,
         takeover_timeout: float = 60.0,
         warn_after: float = 5.0,
-        **credentials: Path,
+        **credentials: Any,
     ):
         """Joins, as tensorkv.create says.
 
@@ -118,14 +123,12 @@ class DistKVStore(KVStore):
         or number of workers; ResourceExhaustedError where the group is full,
         after half a `lease` and 0.2 s: until then a worker may show to be lost.
         """
-        namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
-        client = Client(
-            target, namespace=namespace, timeout=timeout, **credentials
-        )
+        name = namespace or os.environ.get("TENSORKV_NAMESPACE") or kind
+        client = Client(target, namespace=name, timeout=timeout, **credentials)
         super().__init__(kind, client)
         self._mode = mode
         self._step_timeout = step_timeout
-        self._config = self._enter_namespace(namespace, num_workers)
+        self._config = self._enter_namespace(name, num_workers)
         self._num_workers = self._config.num_workers
         self._join(
             worker_name or _unique_name(), lease, takeover_timeout, step_timeout
@@ -448,7 +451,7 @@ def _waits_of(client: Client, after: float) -> WaitLog:
 
     def describe() -> Optional[NamespaceStatus]:
         alive = of_client()
-        return alive and alive.describe_namespace(timeout=5)
+        return alive.describe_namespace(timeout=5) if alive else None
 
     waits = WaitLog(client.rank, describe, after)
     weakref.finalize(client, waits.close)

@@ -33,7 +33,6 @@ from tensorkv._key_values import (
     by_key,
     flat,
     ids_like,
-    is_list,
     kind_of,
     lists_of,
     pulls_of_rows,
@@ -212,10 +211,10 @@ class KVStore:
         with self._watch_read("pull"):
             keys = self._keys(key)
             if out is None:
-                wanted = keys if is_list(key) else keys[0]
-                return self._client.pull(wanted, timeout=timeout)
-            pulled, outs = by_key(keys, lists_of(key, out, "out"))
-            self._client.pull(pulled, out=outs, timeout=timeout)
+                pulled = self._client.pull(keys, timeout=timeout)
+                return pulled if isinstance(key, (list, tuple)) else pulled[0]
+            keys, outs = by_key(keys, lists_of(key, out, "out"))
+            self._client.pull(keys, out=outs, timeout=timeout)
             return out
 
     @overload
@@ -473,10 +472,10 @@ class KVStore:
 
     def _keys(self, key: Keys) -> List[str]:
         """The names of the keys in the store."""
-        keys = list(key) if is_list(key) else [key]
+        keys: List[Any] = list(key) if isinstance(key, (list, tuple)) else [key]
         for each in keys:
             kind = kind_of(each)
-            if self._key_kind not in (None, kind):
+            if self._key_kind is not None and self._key_kind is not kind:
                 raise InvalidArgumentError(
                     "Mixed key types are not allowed: expected "
                     f"{self._key_kind.__name__}, got {each!r}"

@@ -45,9 +45,10 @@ class LocalKVStore(KVStore):
         timeout: Optional[float] = None,
     ) -> None:
         keys, values = self._contributions(key, value)
-        if self._updater is not None:
+        updater = self._updater
+        if updater is not None:
             with self._updating:
-                self._update(keys, values)
+                self._update(updater, keys, values)
             return
         kinds = have_rows(keys, values)
         for has_rows in sorted(set(kinds)):
@@ -106,7 +107,13 @@ class LocalKVStore(KVStore):
                 raise _no_updater_of_compressed()
             super().set_gradient_compression(compression_params)
 
-    def _update(self, keys: List[str], values: List[List[Array]]) -> None:
+    def _update(
+        self,
+        updater: Callable[[Key, Any, Any], None],
+        keys: List[str],
+        values: List[List[Array]],
+    ) -> None:
+        kind = int if self._key_kind is int else str
         stored = self._client.pull(keys)
         for key, parts, value in zip(keys, values, stored):
             merged = dense(parts[0], value.shape)
@@ -117,7 +124,7 @@ class LocalKVStore(KVStore):
                     f"value of key {key!r}: expected the shape {value.shape}, "
                     f"got {merged.shape}"
                 )
-            self._updater(self._key_kind(key), merged, value)
+            updater(kind(key), merged, value)
         self._client.push(keys, stored)
 
 

@@ -69,7 +69,7 @@ class Rule(NamedTuple):
     """A rule of the server, as Client.set_rule takes it."""
 
     name: str
-    hyperparameters: Dict[str, float]
+    hyperparameters: Dict[str, Any]
     keep_master: bool = True
 
 
@@ -106,7 +106,7 @@ _ATTRIBUTES = {
     "lans": ("lower_bound", "upper_bound") + _ADAM,
 }
 # What a rule needs besides to have MXNet's formula.
-_MORE = {"adamw": {"mxnet_form": 1.0}}
+_MORE: Dict[str, Dict[str, float]] = {"adamw": {"mxnet_form": 1.0}}
 # What an optimizer may have that is not translated, and what does it here.
 _UNTRANSLATED = {
     "lr_scheduler": "a schedule, as in 'sgd(schedule=cosine(max_updates=9))'",
@@ -134,9 +134,9 @@ def _of_object(optimizer: Any) -> Rule:
     attributes = _ATTRIBUTES[name] + _COMMON
     values = {a: getattr(optimizer, a, None) for a in attributes}
     keeps_master = bool(getattr(optimizer, "multi_precision", True))
-    return Rule(
-        name, {**_hyperparameters(values), **_MORE.get(name, {})}, keeps_master
-    )
+    hyperparameters = _hyperparameters(values)
+    hyperparameters.update(_MORE.get(name, {}))
+    return Rule(name, hyperparameters, keeps_master)
 
 
 def _hyperparameters(values: Dict[str, Any]) -> Dict[str, float]:

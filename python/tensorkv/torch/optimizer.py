@@ -136,17 +136,17 @@ class StoreOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        updated = [p for p in self._keys if p.grad is not None]
-        for parameter in updated:
-            if parameter.grad.layout != torch.strided:
+        updated = {p: p.grad for p in self._keys if p.grad is not None}
+        for parameter, gradient in updated.items():
+            if gradient.layout != torch.strided:
                 raise UnimplementedError(
                     f"gradient of {self._keys[parameter]!r}: expected a dense "
-                    f"one, got {parameter.grad.layout}: keep such a table in "
-                    "the store alone, by pull_rows and push_rows of its client"
+                    f"one, got {gradient.layout}: keep such a table in the "
+                    "store alone, by pull_rows and push_rows of its client"
                 )
         self._set_rules()
         keys = [self._keys[parameter] for parameter in updated]
-        gradients = [on_host(parameter.grad) for parameter in updated]
+        gradients = [on_host(gradient) for gradient in updated.values()]
         values = [on_host(parameter) for parameter in updated]
         if keys:
             self._store.push_pull(keys, gradients, out=values)
@@ -222,7 +222,7 @@ class _Rule(NamedTuple):
     """A rule's name, or an expression, and its hyperparameters."""
 
     text: str
-    hyperparameters: Dict[str, float]
+    hyperparameters: Dict[str, Any]
 
 
 def _check_has_no_state(states: Iterable[Dict[str, Any]]) -> None:
