@@ -57,14 +57,14 @@ def read(client, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("role", choices=["train", "read"])
-    parser.add_argument("--address", default="127.0.0.1:7363")
+    parser.add_argument("--target", default="127.0.0.1:7363")
     parser.add_argument("--name", default="adder")
     parser.add_argument("--run", default="")
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--versions", type=int, default=5)
     parser.add_argument("--steps", type=int, default=50)
     options = parser.parse_args()
-    with tensorkv.Client(options.address) as client:
+    with tensorkv.Client(options.target) as client:
         {"train": train, "read": read}[options.role](client, options)
 
 

@@ -40,7 +40,7 @@ def labels(part, share=slice(None)):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--address", default="127.0.0.1:7363")
+    parser.add_argument("--target", default="127.0.0.1:7363")
     parser.add_argument("--namespace", default="pytorch-example")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--name", help="of this worker, to come back by")
@@ -51,7 +51,7 @@ def main():
 
     kv = tensorkv.create(  # this
         "dist_sync",
-        address=options.address,
+        target=options.target,
         namespace=options.namespace,
         num_workers=options.workers,
         worker_name=options.name,

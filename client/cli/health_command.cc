@@ -8,7 +8,7 @@ namespace {
 
 absl::Status RunHealth(Invocation& invocation) {
   const GlobalFlags& flags = invocation.flags;
-  RETURN_IF_ERROR(CheckHealth(flags.server, flags.credentials, flags.timeout));
+  RETURN_IF_ERROR(CheckHealth(flags.target, flags.credentials, flags.timeout));
   invocation.out << (flags.is_json() ? "{\"status\":\"SERVING\"}" : "SERVING")
                  << "\n";
   return absl::OkStatus();

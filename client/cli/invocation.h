@@ -24,7 +24,7 @@ namespace tensorkv {
 
 // The flags that every command takes.
 struct GlobalFlags {
-  std::string server = "127.0.0.1:7363";
+  std::string target = "127.0.0.1:7363";
   Credentials credentials;
   std::string name_space;
   std::string output = "table";

@@ -28,16 +28,16 @@ void AddCredentialFlags(CLI::App& app, Credentials& credentials) {
   app.add_option("--tls_key", credentials.tls_key, "PEM file of its key");
   app.add_option("--tls_server_name", credentials.tls_server_name,
                  "The name in the server's certificate, if not that of "
-                 "--server");
+                 "--target");
   app.add_option("--token_file", credentials.token_file,
                  "File of a bearer token, for TLS and Unix sockets");
 }
 
 void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
-  app.add_option("-s,--server", flags.server,
+  app.add_option("--target", flags.target,
                  "Address of the server, or cluster:HOST:PORT,... for several "
                  "as one")
-      ->envname("TENSORKV_SERVER")
+      ->envname("TENSORKV_TARGET")
       ->capture_default_str();
   AddCredentialFlags(app, flags.credentials);
   app.add_option("-n,--namespace", flags.name_space,
@@ -161,8 +161,8 @@ absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                                           .rank = flags.rank,
                                           .timeout = flags.timeout});
   };
-  absl::StatusOr<Client> client = connect(flags.server);
-  if (!client.ok()) return AsUsageError("--server", client.status());
+  absl::StatusOr<Client> client = connect(flags.target);
+  if (!client.ok()) return AsUsageError("--target", client.status());
   Invocation invocation = {.flags = flags,
                            .client = *client,
                            .client_of = connect,

@@ -18,7 +18,7 @@ namespace tensorkv {
 
 // CliEnvironment holds what the client takes from outside.
 struct CliEnvironment {
-  // Opens a connection to --server.
+  // Opens a connection to --target.
   std::function<absl::StatusOr<std::unique_ptr<Connection>>(
       const std::string& target, const Credentials& credentials)>
       connect;

@@ -45,7 +45,7 @@ struct Flags {
 void AddFlags(CLI::App* app, Flags* flags) {
   TrainingOptions* const options = &flags->options;
   app->option_defaults()->always_capture_default();
-  app->add_option("--server", options->server, "host:port of the server");
+  app->add_option("--target", options->target, "host:port of the server");
   app->add_option("--tls_ca", options->credentials.tls_ca,
                   "PEM file of who signs the server's certificate; without it "
                   "nothing is encrypted");
@@ -128,7 +128,7 @@ int Main(int argc, char** argv) {
   if (!options.ok()) return Fail(options.status(), kWrongFlags);
   std::cerr << absl::StrFormat(
       "training in namespace \"%s\" of %s: %s mode, %d workers\n",
-      options->name_space, options->server, flags.mode, options->num_workers);
+      options->name_space, options->target, flags.mode, options->num_workers);
   const absl::Time start = absl::Now();
   const absl::StatusOr<double> accuracy = Train(*options, std::cerr);
   if (!accuracy.ok()) return Fail(accuracy.status(), kFailed);

@@ -14,7 +14,7 @@
 namespace tensorkv::fashion_mnist {
 
 struct TrainingOptions {
-  std::string server = "127.0.0.1:7363";
+  std::string target = "127.0.0.1:7363";
   Credentials credentials;
   std::string name_space;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";

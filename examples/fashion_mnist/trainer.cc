@@ -128,7 +128,7 @@ absl::StatusOr<double> Train(const TrainingOptions& options,
   ASSIGN_OR_RETURN(const Dataset test_images,
                    LoadDataset(options.data_dir, Split::kTest));
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
-                   Client::Connect({.target = options.server,
+                   Client::Connect({.target = options.target,
                                     .credentials = options.credentials,
                                     .name_space = options.name_space}));
   RETURN_IF_ERROR(

@@ -71,7 +71,7 @@ absl::Status RunWorker(
   const Dataset shard = Shard(images, rank, options.num_workers);
   const NetworkSize size = {.inputs = images.image_size};
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
-                   Client::Connect({.target = options.server,
+                   Client::Connect({.target = options.target,
                                     .credentials = options.credentials,
                                     .name_space = options.name_space,
                                     .rank = rank,

@@ -2,9 +2,7 @@
 
 #include <pybind11/stl.h>
 
-#include "base/status_macros.h"
 #include "contract/proto_codec.h"
-#include "contract/reason.h"
 #include "python/core/arguments.h"
 #include "python/core/describe.h"
 #include "python/core/store.h"
@@ -32,12 +30,12 @@ void Store::RegisterOpening(py::class_<Store>& store) {
   store
       .def_static(
           "connect",
-          [](const std::string& address, const std::string& name_space,
+          [](const std::string& target, const std::string& name_space,
              double timeout, const std::string& tls_ca,
              const std::string& tls_cert, const std::string& tls_key,
              const std::string& tls_server_name,
              const std::string& token_file) {
-            return Connect({.target = address,
+            return Connect({.target = target,
                             .credentials = {.tls_ca = tls_ca,
                                             .tls_cert = tls_cert,
                                             .tls_key = tls_key,
@@ -134,13 +132,13 @@ void Store::RegisterKeys(py::class_<Store>& store) {
 void Store::RegisterNamespaces(py::class_<Store>& store) {
   store
       .def("create_namespace",
-           [](Store& store, const std::string& name, const py::dict& given) {
+           [](Store& store, const std::string& name, const py::dict& given,
+              const std::string& on_existing) {
              const NamespaceConfig config = NamespaceConfigOf(given);
-             return store.Call([=](Client client) -> absl::StatusOr<bool> {
-               const absl::Status status = client.CreateNamespace(name, config);
-               if (ReasonOf(status) == Reason::kNamespaceExists) return false;
-               RETURN_IF_ERROR(status);
-               return true;
+             const OnExisting existing =
+                 ByName<OnExisting>("on_existing", on_existing);
+             store.Call([=](Client client) {
+               return client.CreateNamespace(name, config, existing);
              });
            })
       .def("update_namespace",
@@ -202,6 +200,16 @@ void Store::RegisterServer(py::class_<Store>& store) {
            [](Store& store) {
              return DescribeAll(store.Call(
                  [](Client client) { return client.ListCheckpoints(); }));
+           })
+      .def("verify_checkpoint",
+           [](Store& store, const std::string& name) {
+             return Describe(store.Call(
+                 [=](Client client) { return client.VerifyCheckpoint(name); }));
+           })
+      .def("delete_checkpoint",
+           [](Store& store, const std::string& name) {
+             store.Call(
+                 [=](Client client) { return client.DeleteCheckpoint(name); });
            })
       .def("describe_server", [](Store& store) {
         return Describe(

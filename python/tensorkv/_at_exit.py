@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 class _Worker(NamedTuple):
     client: "weakref.ref[Any]"
-    # The namespace, with its address.
+    # The namespace, with its target.
     place: Any
     name: str
 

@@ -29,7 +29,7 @@ def as_list(keys: Keys, values: Any, what: str) -> tuple:
         raise TypeError(
             f"key: expected a str or a list of them, got {type(keys).__name__}"
         )
-    names = list(keys) if isinstance(keys, Iterable) else [keys]
+    names: List[Any] = list(keys) if isinstance(keys, Iterable) else [keys]
     for each in set(map(type, names)):
         if not issubclass(each, str):
             raise TypeError(
@@ -67,7 +67,9 @@ def weights_of(weight: Any, num_keys: int) -> List[float]:
             f"weight: expected {num_keys}, one for each key, got {len(weights)}"
         )
     # In a request 0 stands for 1.
-    if not all(isinstance(each, numbers.Real) and each > 0 for each in weights):
+    if not all(
+        isinstance(each, numbers.Real) and float(each) > 0 for each in weights
+    ):
         raise ValueError(f"weight: expected positive numbers, got {weight}")
     return [float(each) for each in weights]
 

@@ -13,7 +13,13 @@ from tensorkv._client_arguments import (
     weights_of,
     within,
 )
-from tensorkv._types import KeyStatus, NDArray, OnExisting, Out
+from tensorkv._types import (
+    KeyStatus,
+    NDArray,
+    OnExisting,
+    Out,
+    key_status,
+)
 from tensorkv.row_sparse import row_ids_of
 
 Array = Any
@@ -55,7 +61,7 @@ class ValueVerbs:
           on_existing: "fail" raises AlreadyExistsError; "keep" keeps what is
             stored if dtype and shape are the same, else raises
             FailedPreconditionError; "replace" takes the new value.
-          timeout: seconds, in place of the client's; so for all verbs.
+          timeout: seconds, in place of the client's; so for every verb.
 
         Returns:
           The version of the key, or a list of them. A key of a name that was
@@ -346,8 +352,8 @@ class ValueVerbs:
         """Sets a state of keys that exist, between two updates of each.
 
         Args:
-          state: one of those that `stat` lists under "states", such as
-            "momentum", or "update_count".
+          state: one of the `states` that `stat` tells, such as "momentum", or
+            "update_count".
 
         Returns:
           The version of the key, which stays, or a list of them.
@@ -428,10 +434,17 @@ class ValueVerbs:
         self._store.set_compression(compression, min_bytes)
         self._compression = compression, min_bytes
 
-    def broadcast(self, key: Keys, value: Any, out: Any = None) -> Any:
+    def broadcast(
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        timeout: Optional[float] = None,
+    ) -> Any:
         """Creates keys unless they exist, then pulls: the first writer wins."""
-        self.init(cast(Any, key), value, on_existing="keep")
-        return self.pull(key, out)
+        with within(timeout):
+            self.init(cast(Any, key), value, on_existing="keep")
+            return self.pull(key, out)
 
     def delete(
         self,
@@ -472,15 +485,11 @@ class ValueVerbs:
         compute_digests: bool = False,
         timeout: Optional[float] = None,
     ) -> Any:
-        """Of each key a dict, a tensorkv.KeyStatus.
-
-        The "digest" is XXH3-64 of the value's bytes, as an int, which the
-        command prints in hexadecimal.
-        """
+        """What each key is: its dtype, its shape, its version and so on."""
         keys = as_list(key, None, "")[0]
         with within(timeout):
-            statuses = self._store.stat(keys, compute_digests)
-        return self._answer(key, statuses)
+            found = self._store.stat(keys, compute_digests)
+        return self._answer(key, [key_status(each) for each in found])
 
     def _pull_memory(
         self,

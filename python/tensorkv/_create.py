@@ -25,7 +25,7 @@ def create(
     name: str = "local",
     *,
     num_threads: Optional[int] = None,
-    address: Optional[str] = None,
+    target: Optional[str] = None,
     namespace: Optional[str] = None,
     num_workers: Optional[int] = None,
     worker_name: Optional[str] = None,
@@ -50,7 +50,7 @@ def create(
         sums.
       num_threads: of a local store, by default one per core. All others are of
         a server's, whose worker tensorkv.DistKVStore describes.
-      address: of the server; else TENSORKV_ADDRESS, or 127.0.0.1:7363.
+      target: of the server, as tensorkv.Client takes it.
       namespace: of the group, such as one for each training; else
         TENSORKV_NAMESPACE, or what `name` is.
       num_workers: of the group, unless it exists; else WORLD_SIZE, which
@@ -70,8 +70,8 @@ def create(
         to end whose name, or place in the group, this one takes, 60.
       warn_after: after so many seconds, 5, a call that waits for others says
         for whom (math.inf: never), by the logger "tensorkv".
-      tls_ca, tls_cert, tls_key, tls_server_name, token_file: as tensorkv.Client
-        takes them.
+      tls_ca, tls_cert, tls_key, tls_server_name, token_file: those of
+        tensorkv.Client.
 
     Errors: InvalidArgumentError for an unknown name; FailedPreconditionError
     where the namespace is of another mode or number of workers;

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
+from tensorkv._types import KeyStatus
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
 from tensorkv.row_sparse import RowSparseArray, row_ids_of
 
@@ -30,10 +31,6 @@ def number_in(variable: str, default: int) -> int:
         ) from None
 
 
-def is_list(key: Keys) -> bool:
-    return isinstance(key, (list, tuple))
-
-
 def kind_of(key: Key) -> type:
     if isinstance(key, str):
         return str
@@ -44,7 +41,7 @@ def kind_of(key: Key) -> type:
 
 def lists_of(key: Keys, value: Any, what: str) -> List[List[Array]]:
     """Of each key a list of arrays."""
-    if not is_list(key):
+    if not isinstance(key, (list, tuple)):
         value = [value]
     elif is_array(value) or len(value) != len(key):
         got = "an array" if is_array(value) else f"{len(value)}"
@@ -89,7 +86,7 @@ def have_rows(keys: List[str], values: List[List[Array]]) -> List[bool]:
     """Of each key whether rows are pushed to it."""
     if not any(type(p) is RowSparseArray for parts in values for p in parts):
         return [False] * len(keys)
-    kinds = []
+    kinds: List[bool] = []
     for key, parts in zip(keys, values):
         of_parts = {type(part) is RowSparseArray for part in parts}
         if len(of_parts) > 1:
@@ -104,7 +101,7 @@ def have_rows(keys: List[str], values: List[List[Array]]) -> List[bool]:
 def check_no_rows(kinds: List[bool]) -> None:
     if any(kinds):
         raise UnimplementedError(
-            "pushpull of a RowSparseArray: use push and row_sparse_pull"
+            "push_pull of a RowSparseArray: use push and row_sparse_pull"
         )
 
 
@@ -186,11 +183,11 @@ def pulls_of_rows(
     return list(pulls.values())
 
 
-def check_like(status: Dict[str, Any], value: Array) -> None:
+def check_like(status: KeyStatus, value: Array) -> None:
     array = as_numpy(value)
-    if (status["dtype"], status["shape"]) != (dtype_name(array), array.shape):
+    if (status.dtype, status.shape) != (dtype_name(array), array.shape):
         raise InvalidArgumentError(
-            f"value of key {status['key']!r}: expected what rank 0 has, "
-            f"{status['dtype']}{list(status['shape'])}, got "
+            f"value of key {status.key!r}: expected what rank 0 has, "
+            f"{status.dtype}{list(status.shape)}, got "
             f"{dtype_name(array)}{list(array.shape)}"
         )

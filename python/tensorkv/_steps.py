@@ -174,12 +174,13 @@ class QueuedSteps(_Steps):
                 self._take(ticket)
                 return
             self._leave(ticket)
-        if getattr(ticket.refused_by, "reason", None) == "SERVER_RESTARTED":
-            raise copy.copy(ticket.refused_by)
-        if ticket.refused_by is not None:
+        by = ticket.refused_by
+        if isinstance(by, Error) and by.reason == "SERVER_RESTARTED":
+            raise copy.copy(by)
+        if by is not None:
             raise AbortedError(
                 f"push of {ticket.keys[0]!r}: the one before it, of another "
-                f"thread, has ended with {ticket.refused_by!r}, and nobody "
+                f"thread, has ended with {by!r}, and nobody "
                 "knows whether it counts; nothing of this one was pushed: push "
                 "that one again first"
             )

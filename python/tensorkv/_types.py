@@ -1,18 +1,19 @@
-"""What verbs take by name, and the dicts that they give."""
+"""What verbs take by name, and the dataclasses that they return."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import (
     TYPE_CHECKING,
     Any,
     Dict,
     List,
     Literal,
+    Mapping,
     Optional,
     Protocol,
     Sequence,
     Tuple,
-    TypedDict,
     TypeVar,
     Union,
 )
@@ -26,7 +27,8 @@ else:
 
 Mode = Literal["async", "sync", "bounded"]
 OnExisting = Literal["fail", "keep", "replace"]
-OnExistingNamespace = Literal["fail", "replace"]
+OnExistingNamespace = Literal["fail", "keep"]
+OnRestoring = Literal["fail", "replace"]
 OnWorkerLoss = Literal["fail", "continue"]
 Aggregation = Literal["sum", "median", "trimmed_mean"]
 OnNonFinite = Literal["apply", "count", "skip", "refuse"]
@@ -44,7 +46,8 @@ class HasShape(Protocol):
 Out = TypeVar("Out", bound=Union[HasShape, Sequence[Any]])
 
 
-class KeyStatus(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class KeyStatus:
     """What `Client.stat` says of a key."""
 
     key: str
@@ -60,10 +63,13 @@ class KeyStatus(TypedDict):
     update_count: int
     # What the next update computes with; 0 for a rule without one.
     learning_rate: float
-    digest: Optional[int]
+    # XXH3-64 of the value's bytes in hexadecimal, as the command prints it;
+    # None unless it was asked for.
+    digest: Optional[str]
 
 
-class WorkerStatus(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class WorkerStatus:
     """A member of a namespace."""
 
     name: str
@@ -79,7 +85,8 @@ class WorkerStatus(TypedDict):
     step: int
 
 
-class CheckpointStatus(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class CheckpointStatus:
     """A checkpoint of a server."""
 
     name: str
@@ -96,7 +103,8 @@ class CheckpointStatus(TypedDict):
     automatic: bool
 
 
-class ServerStatus(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class ServerStatus:
     """What `Client.describe_server` says."""
 
     version: str
@@ -111,15 +119,18 @@ class ServerStatus(TypedDict):
     max_entries: int
 
 
-class GuardCounts(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class GuardCounts:
     """What the gradient guard has found in a rank's pushes."""
 
-    rank: int
+    # None for all who push without a rank.
+    rank: Optional[int]
     not_finite: int
     too_large: int
 
 
-class NamespaceStatus(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class NamespaceStatus:
     """What `Client.describe_namespace` says."""
 
     name: str
@@ -151,3 +162,20 @@ class NamespaceStatus(TypedDict):
     rounds_closed: int
     rounds_failed: int
     calls_waiting: int
+
+
+def key_status(fields: Mapping[str, Any]) -> KeyStatus:
+    """The status of which the extension module has a dict."""
+    shown = dict(fields)
+    if shown["digest"] is not None:
+        shown["digest"] = f"{shown['digest']:016x}"
+    return KeyStatus(**shown)
+
+
+def namespace_status(fields: Mapping[str, Any]) -> NamespaceStatus:
+    """The status of which the extension module has a dict."""
+    parts = {
+        "guard_counts": [GuardCounts(**c) for c in fields["guard_counts"]],
+        "workers": [WorkerStatus(**w) for w in fields["workers"]],
+    }
+    return NamespaceStatus(**{**fields, **parts})

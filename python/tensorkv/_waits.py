@@ -8,8 +8,9 @@ import logging
 import math
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional
 
+from tensorkv._types import NamespaceStatus, WorkerStatus
 from tensorkv.errors import Error
 
 _log = logging.getLogger("tensorkv")
@@ -34,10 +35,13 @@ class WaitLog:
     def __init__(
         self,
         rank: int,
-        describe: Callable[[], Dict[str, Any]],
+        describe: Callable[[], Optional[NamespaceStatus]],
         after: float,
     ):
-        """`describe` describes the namespace; `after` may be infinite."""
+        """`describe` describes the namespace; None where nobody asks any more.
+
+        `after` may be infinite.
+        """
         self._rank = rank
         self._describe = describe
         self._after = after
@@ -92,8 +96,13 @@ class WaitLog:
             for wait in waits if not self._closing.is_set() else ():
                 self._warn(wait, now, f"the server ({error})")
             return
+        if status is None:
+            return
         for wait in waits:
-            self._warn(wait, now, whom(status, self._rank, wait.step))
+            workers = whom(
+                status.workers, status.num_workers, self._rank, wait.step
+            )
+            self._warn(wait, now, workers)
 
     @staticmethod
     def _warn(wait: _Wait, now: float, whom: str) -> None:
@@ -105,10 +114,12 @@ class WaitLog:
         )
 
 
-def whom(status: Dict[str, Any], rank: int, step: int) -> str:
+def whom(
+    members: List[WorkerStatus], num_workers: int, rank: int, step: int
+) -> str:
     """Whom a worker waits for that is at that step; 0 stands for a barrier."""
-    workers = {each["rank"]: each for each in status["workers"]}
-    ranks = range(max([status["num_workers"], *(r + 1 for r in workers)]))
+    workers = {each.rank: each for each in members}
+    ranks = range(max([num_workers, *(r + 1 for r in workers)]))
     behind = [
         _name(each, workers.get(each))
         for each in ranks
@@ -117,16 +128,16 @@ def whom(status: Dict[str, Any], rank: int, step: int) -> str:
     return ", ".join(behind) or "the server"
 
 
-def _is_awaited(worker: Optional[Dict[str, Any]], step: int) -> bool:
-    if worker is None or not worker["live"]:
+def _is_awaited(worker: Optional[WorkerStatus], step: int) -> bool:
+    if worker is None or not worker.live:
         return True
-    return step == 0 or worker["step"] < step
+    return step == 0 or worker.step < step
 
 
-def _name(rank: int, worker: Optional[Dict[str, Any]]) -> str:
+def _name(rank: int, worker: Optional[WorkerStatus]) -> str:
     if worker is None:
         return f"rank {rank}, which has not joined"
-    at = f"at step {worker['step']}"
-    if not worker["live"]:
-        at = f"{'left' if worker.get('left') else 'lost'} {at}"
-    return f"rank {rank} ({worker['name']}, {at})"
+    at = f"at step {worker.step}"
+    if not worker.live:
+        at = f"{'left' if worker.left else 'lost'} {at}"
+    return f"rank {rank} ({worker.name}, {at})"

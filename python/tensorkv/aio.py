@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import functools
 import heapq
@@ -170,6 +169,9 @@ async def _made_by(
     threads: Threads, call: Callable[[], Any], priority: int
 ) -> Any:
     """Has a thread make the call; cancels it where the task is cancelled."""
+    # Whoever awaits has it already; it takes longer than all of this package.
+    import asyncio
+
     scope = _core.CallScope()
 
     def make() -> Any:

@@ -235,10 +235,15 @@ class ClientCoroutines(Coroutines):
         *,
         key_pattern: str = "",
         keep_master: bool = True,
+        timeout: Optional[float] = None,
         **hyperparameters: float,
     ) -> None: ...
     async def set_hyperparameters(
-        self, *, key_pattern: str = "", **hyperparameters: float
+        self,
+        *,
+        key_pattern: str = "",
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
     ) -> None: ...
     broadcast = _awaited(Client.broadcast)
     delete = _awaited(Client.delete)
@@ -255,8 +260,11 @@ class ClientCoroutines(Coroutines):
     save_checkpoint = _awaited(Client.save_checkpoint)
     restore_checkpoint = _awaited(Client.restore_checkpoint)
     list_checkpoints = _awaited(Client.list_checkpoints)
+    verify_checkpoint = _awaited(Client.verify_checkpoint)
+    delete_checkpoint = _awaited(Client.delete_checkpoint)
     join = _awaited(Client.join)
     barrier = _awaited(Client.barrier)
+    leave = _awaited(Client.leave)
 
 class KVStoreCoroutines(Coroutines):
     @overload
@@ -287,7 +295,7 @@ class KVStoreCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> Out: ...
     @overload
-    async def pushpull(
+    async def push_pull(
         self,
         key: StoreKeys,
         value: Out,
@@ -296,7 +304,7 @@ class KVStoreCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> Out: ...
     @overload
-    async def pushpull(
+    async def push_pull(
         self,
         key: StoreKeys,
         value: Any,
@@ -321,7 +329,11 @@ class KVStoreCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> Out: ...
     async def set_optimizer(
-        self, optimizer: Any, **hyperparameters: float
+        self,
+        optimizer: Any,
+        *,
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
     ) -> None: ...
     resume = _awaited(KVStore.resume)
     init = _awaited(KVStore.init)
@@ -332,6 +344,7 @@ class KVStoreCoroutines(Coroutines):
     save_optimizer_states = _awaited(KVStore.save_optimizer_states)
     load_optimizer_states = _awaited(KVStore.load_optimizer_states)
     barrier = _awaited(KVStore.barrier)
+    leave = _awaited(KVStore.leave)
 
 class ReaderCoroutines(Coroutines):
     wait = _awaited(Reader.wait)

@@ -26,13 +26,15 @@ from tensorkv._types import (
     OnExistingNamespace,
     OnLargeNorm,
     OnNonFinite,
+    OnRestoring,
     OnWorkerLoss,
     ServerStatus,
+    namespace_status,
 )
 from tensorkv.aio import MAX_CALLS, MAX_PUSHES, ClientCoroutines, Threads
 from tensorkv.errors import AlreadyExistsError, FailedPreconditionError
 
-DEFAULT_ADDRESS = "127.0.0.1:7363"
+_DEFAULT_TARGET = "127.0.0.1:7363"
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -79,7 +81,7 @@ class Client(ValueVerbs):
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        target: Optional[str] = None,
         *,
         namespace: str = "",
         timeout: float = 30.0,
@@ -92,12 +94,15 @@ class Client(ValueVerbs):
         """Connects in the background: a server that is down shows later.
 
         Args:
+          target: "host:port" or "unix:/path" of a server, or
+            "cluster:host:port,host:port" for some of several that are one
+            store; else TENSORKV_TARGET, or 127.0.0.1:7363.
           timeout: seconds for each call that has no other.
           tls_ca: a PEM file with the authorities that may sign the server's
             certificate. With it connections are encrypted, else in plain text.
           tls_cert, tls_key: PEM files with the client's certificate and key.
           tls_server_name: the name in the server's certificate, if it is not
-            that of the address.
+            that of the target.
           token_file: a file whose one line is a bearer token. It goes over TLS
             and Unix sockets alone.
 
@@ -106,19 +111,20 @@ class Client(ValueVerbs):
         UnauthenticatedError for one that it does not know, and
         PermissionDeniedError for what the policy does not grant.
         """
+        target = target or os.environ.get("TENSORKV_TARGET") or _DEFAULT_TARGET
         files = (tls_ca, tls_cert, tls_key)
         self._open = functools.partial(
             _core.Store.connect,
-            address,
+            target,
             namespace,
             timeout,
-            *map(os.fspath, files),
+            *(os.fspath(each) for each in files),
             tls_server_name,
             os.fspath(token_file),
         )
         self._store = self._open()
         self._compression = None
-        self.address = address
+        self.target = target
         self.namespace = namespace or "default"
 
     @classmethod
@@ -131,7 +137,7 @@ class Client(ValueVerbs):
         client = cls.__new__(cls)
         client._store = _core.Store.embed(num_threads)
         client._compression = None
-        client.address = "local"
+        client.target = "local"
         client.namespace = "default"
         return client
 
@@ -170,7 +176,7 @@ class Client(ValueVerbs):
                 "reconnect: expected a client that has not joined; a worker "
                 "goes on from its next_step"
             )
-        if self.address == "local":
+        if self.target == "local":
             return
         store = self._open()
         if self._compression is not None:
@@ -194,7 +200,7 @@ class Client(ValueVerbs):
     def __repr__(self) -> str:
         closed = "closed " if self._store.is_closed else ""
         return (
-            f"<{closed}tensorkv.Client of {self.namespace!r} at {self.address}>"
+            f"<{closed}tensorkv.Client of {self.namespace!r} at {self.target}>"
         )
 
     def __enter__(self) -> "Client":
@@ -211,6 +217,7 @@ class Client(ValueVerbs):
         *,
         key_pattern: str = "",
         keep_master: bool = True,
+        timeout: Optional[float] = None,
         **hyperparameters: float,
     ) -> None:
         """Chooses what turns stored value and contribution into the new value.
@@ -218,23 +225,28 @@ class Client(ValueVerbs):
         A key whose rule keeps its name keeps its state.
 
         Args:
-          rule: "assign", "accumulate", "average", "sgd", "adam", ...: for an
-            unknown name the error lists all; or a text such as
-            "sgd(learning_rate=1, schedule=cosine(max_updates=1000))", or
-            "expression: stored -= 0.1 * grad". proto/tensorkv/v1/rule.proto
-            has the formulas.
+          rule: "assign", "accumulate", "average", "sgd", "adam", ..., or a text
+            such as "sgd(learning_rate=1, schedule=cosine(max_updates=1000))",
+            or "expression: stored -= 0.1 * grad": help(tensorkv.optimizer) has
+            all, with their hyperparameters.
           key_pattern: a glob over keys; empty is the namespace's default.
           keep_master: whether keys of 16 and 8 bits keep an f32 copy.
           **hyperparameters: of the rule, such as learning_rate=0.01.
         """
-        self._store.set_rule(rule, hyperparameters, keep_master, key_pattern)
+        with within(timeout):
+            self._store.set_rule(
+                rule, hyperparameters, keep_master, key_pattern
+            )
 
-    def unset_rule(self, key_pattern: str) -> None:
+    def unset_rule(
+        self, key_pattern: str, timeout: Optional[float] = None
+    ) -> None:
         """Removes the rule of a pattern: its keys fall to the one before it.
 
         Errors: NotFoundError where exactly that pattern has no rule.
         """
-        self._store.unset_rule(key_pattern)
+        with within(timeout):
+            self._store.unset_rule(key_pattern)
 
     def set_multipliers(
         self,
@@ -242,22 +254,34 @@ class Client(ValueVerbs):
         *,
         learning_rate: float = 1.0,
         weight_decay: float = 1.0,
+        timeout: Optional[float] = None,
     ) -> None:
         """Multiplies learning rate and weight decay of keys of a pattern."""
-        self._store.set_multipliers(learning_rate, weight_decay, key_pattern)
+        with within(timeout):
+            self._store.set_multipliers(
+                learning_rate, weight_decay, key_pattern
+            )
 
-    def unset_multipliers(self, key_pattern: str) -> None:
+    def unset_multipliers(
+        self, key_pattern: str, timeout: Optional[float] = None
+    ) -> None:
         """Removes the multipliers of a pattern.
 
         Errors: NotFoundError where exactly that pattern has none.
         """
-        self._store.unset_multipliers(key_pattern)
+        with within(timeout):
+            self._store.unset_multipliers(key_pattern)
 
     def set_hyperparameters(
-        self, *, key_pattern: str = "", **hyperparameters: float
+        self,
+        *,
+        key_pattern: str = "",
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
     ) -> None:
         """Changes some hyperparameters of a rule, and keeps its state."""
-        self._store.set_hyperparameters(hyperparameters, key_pattern)
+        with within(timeout):
+            self._store.set_hyperparameters(hyperparameters, key_pattern)
 
     # --- Namespaces ---------------------------------------------------------
 
@@ -282,10 +306,12 @@ class Client(ValueVerbs):
         max_call_norm: float = 0.0,
         on_large_norm: OnLargeNorm = "clip",
         budget_bytes: int = 0,
-    ) -> bool:
-        """Creates a namespace of the server; False if the name is taken.
+        on_existing: OnExistingNamespace = "fail",
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Creates a namespace of the server.
 
-        `describe_namespace` gives them back. Its rule is what `set_rule` sets.
+        `describe_namespace` tells what it is. Its rule is what `set_rule` sets.
 
         Args:
           mode: "async" applies each push at once; in "sync" a round of a key
@@ -310,10 +336,15 @@ class Client(ValueVerbs):
           max_norm, max_call_norm: bounds of the norm of one contribution, and
             of all of a call; 0 for none. `on_large_norm`: "clip" or "refuse".
           budget_bytes: for all its tensors; 0 for the server's.
+          on_existing: where the name is taken, "fail" raises
+            AlreadyExistsError, and "keep" FailedPreconditionError unless that
+            namespace is the same.
         """
         config = dict(locals())
-        del config["self"], config["name"]
-        return self._store.create_namespace(name, config)
+        for each in ("self", "name", "on_existing", "timeout"):
+            del config[each]
+        with within(timeout):
+            self._store.create_namespace(name, config, on_existing)
 
     def update_namespace(
         self,
@@ -328,6 +359,7 @@ class Client(ValueVerbs):
         max_call_norm: Optional[float] = None,
         on_large_norm: Optional[OnLargeNorm] = None,
         budget_bytes: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> None:
         """Changes options of a namespace while it is used.
 
@@ -338,34 +370,43 @@ class Client(ValueVerbs):
 
         Errors: InvalidArgumentError for what `create_namespace` refuses.
         """
-        changes = dict(locals())
-        del changes["self"], changes["name"]
-        self._store.update_namespace(
-            name,
-            {field: to for field, to in changes.items() if to is not None},
-        )
+        changes = {
+            field: to for field, to in locals().items() if to is not None
+        }
+        for each in ("self", "name", "timeout"):
+            changes.pop(each, None)
+        with within(timeout):
+            self._store.update_namespace(name, changes)
 
     def describe_namespace(
         self, name: Optional[str] = None, timeout: Optional[float] = None
     ) -> NamespaceStatus:
         """What the namespace is, and who works there."""
         with within(timeout):
-            return self._store.describe_namespace(name or self.namespace)
+            found = self._store.describe_namespace(name or self.namespace)
+        return namespace_status(found)
 
-    def delete_namespace(self, name: str) -> None:
+    def delete_namespace(
+        self, name: str, timeout: Optional[float] = None
+    ) -> None:
         """Removes a namespace with all its keys."""
-        self._store.delete_namespace(name)
+        with within(timeout):
+            self._store.delete_namespace(name)
 
-    def list_namespaces(self) -> List[NamespaceStatus]:
+    def list_namespaces(
+        self, timeout: Optional[float] = None
+    ) -> List[NamespaceStatus]:
         """The namespaces of the server, each without its workers."""
-        return self._store.list_namespaces()
+        with within(timeout):
+            found = self._store.list_namespaces()
+        return [namespace_status(each) for each in found]
 
     # --- The server ---------------------------------------------------------
 
     def describe_server(self, timeout: Optional[float] = None) -> ServerStatus:
         """What the server is."""
         with within(timeout):
-            return self._store.describe_server()
+            return ServerStatus(**self._store.describe_server())
 
     def save_checkpoint(
         self,
@@ -383,14 +424,15 @@ class Client(ValueVerbs):
         AlreadyExistsError.
         """
         with within(timeout):
-            return self._store.save_checkpoint(name, list(namespaces))
+            saved = self._store.save_checkpoint(name, list(namespaces))
+        return CheckpointStatus(**saved)
 
     def restore_checkpoint(
         self,
         name: str,
         namespaces: Sequence[str] = (),
         as_namespace: str = "",
-        on_existing: OnExistingNamespace = "fail",
+        on_existing: OnRestoring = "fail",
         timeout: Optional[float] = None,
     ) -> CheckpointStatus:
         """Has the server read namespaces of a checkpoint: all, or these.
@@ -407,16 +449,38 @@ class Client(ValueVerbs):
         FailedPreconditionError for a server without a folder.
         """
         with within(timeout):
-            return self._store.restore_checkpoint(
+            restored = self._store.restore_checkpoint(
                 name, list(namespaces), as_namespace, on_existing
             )
+        return CheckpointStatus(**restored)
 
     def list_checkpoints(
         self, timeout: Optional[float] = None
     ) -> List[CheckpointStatus]:
-        """The checkpoints in the server's folder."""
+        """The checkpoints in the server's folder, the oldest first."""
         with within(timeout):
-            return self._store.list_checkpoints()
+            found = self._store.list_checkpoints()
+        return [CheckpointStatus(**each) for each in found]
+
+    def verify_checkpoint(
+        self, name: str, timeout: Optional[float] = None
+    ) -> CheckpointStatus:
+        """Has the server read all of a checkpoint, and compare its digests.
+
+        Errors: NotFoundError; DataLossError where it is damaged.
+        """
+        with within(timeout):
+            return CheckpointStatus(**self._store.verify_checkpoint(name))
+
+    def delete_checkpoint(
+        self, name: str, timeout: Optional[float] = None
+    ) -> None:
+        """Removes a checkpoint from the server's folder.
+
+        Errors: NotFoundError.
+        """
+        with within(timeout):
+            self._store.delete_checkpoint(name)
 
     # --- Workers ------------------------------------------------------------
 
@@ -461,7 +525,7 @@ class Client(ValueVerbs):
             raise FailedPreconditionError(
                 "join: expected a client that has not joined, got a worker"
             )
-        place = (self.address, self.namespace)
+        place = (self.target, self.namespace)
         lose_dropped(place)
         former = named(place, name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, Mapping, NamedTuple
 
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
 
@@ -102,7 +102,7 @@ def _options(name: str, left: Dict[str, Any]) -> str:
 
 
 def _choice(
-    left: Dict[str, Any], name: str, choices: Dict[Optional[str], str]
+    left: Dict[str, Any], name: str, choices: Mapping[Any, str]
 ) -> str:
     choice = left.pop(name, next(iter(choices)))
     if choice not in choices:

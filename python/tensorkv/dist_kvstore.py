@@ -6,10 +6,10 @@ import contextlib
 import os
 import socket
 import time
-import uuid
 import weakref
 from typing import Any, ContextManager, Dict, Iterator, List, Optional, Set
 
+from tensorkv._arrays import as_numpy
 from tensorkv._client_arguments import within
 from tensorkv._key_values import (
     Keys,
@@ -23,9 +23,14 @@ from tensorkv._key_values import (
     number_in,
 )
 from tensorkv._steps import QueuedSteps, Ticket, UnorderedSteps
-from tensorkv._types import NamespaceStatus
+from tensorkv._types import (
+    KeyStatus,
+    Mode,
+    NamespaceStatus,
+    WorkerStatus,
+)
 from tensorkv._waits import WaitLog
-from tensorkv.client import DEFAULT_ADDRESS, Client, Path
+from tensorkv.client import Client
 from tensorkv.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -56,7 +61,7 @@ class DistKVStore(KVStore):
     A push returns when the server holds it, and a pull waits for the rounds
     that this worker has pushed to. At most 4 rounds of a key may be open.
     Threads may push the same key: one after another, in an order of their own;
-    a pushpull of theirs that fails may have pushed. A call that waits for
+    a push_pull of theirs that fails may have pushed. A call that waits for
     others says for whom by the logger "tensorkv".
 
     A worker is done when it says so: by `leave`, by `close` outside of an
@@ -68,8 +73,8 @@ class DistKVStore(KVStore):
     the process makes another store of the namespace before, it is lost; so is
     one that was not dropped, where the other has its `worker_name`.
 
-    Workers make their pushpulls in the same order, as each waits for all; and
-    so do the threads of workers where pushpulls have some keys in common, but
+    Workers make their push_pulls in the same order, as each waits for all; and
+    so do the threads of workers where push_pulls have some keys in common, but
     not all. Or they push, and then pull.
 
     A worker that was lost comes back by `create` with the same `worker_name`,
@@ -98,9 +103,9 @@ class DistKVStore(KVStore):
     def __init__(
         self,
         kind: str,
-        mode: str,
+        mode: Mode,
         *,
-        address: Optional[str] = None,
+        target: Optional[str] = None,
         namespace: Optional[str] = None,
         num_workers: Optional[int] = None,
         worker_name: Optional[str] = None,
@@ -110,7 +115,7 @@ class DistKVStore(KVStore):
         lease: float = 10.0,
         takeover_timeout: float = 60.0,
         warn_after: float = 5.0,
-        **credentials: Path,
+        **credentials: Any,
     ):
         """Joins, as tensorkv.create says.
 
@@ -118,16 +123,13 @@ class DistKVStore(KVStore):
         or number of workers; ResourceExhaustedError where the group is full,
         after half a `lease` and 0.2 s: until then a worker may show to be lost.
         """
-        address = address or os.environ.get("TENSORKV_ADDRESS", DEFAULT_ADDRESS)
-        namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
-        client = Client(
-            address, namespace=namespace, timeout=timeout, **credentials
-        )
+        name = namespace or os.environ.get("TENSORKV_NAMESPACE") or kind
+        client = Client(target, namespace=name, timeout=timeout, **credentials)
         super().__init__(kind, client)
         self._mode = mode
         self._step_timeout = step_timeout
-        self._config = self._enter_namespace(namespace, num_workers)
-        self._num_workers = self._config["num_workers"]
+        self._config = self._enter_namespace(name, num_workers)
+        self._num_workers = self._config.num_workers
         self._join(
             worker_name or _unique_name(), lease, takeover_timeout, step_timeout
         )
@@ -153,15 +155,16 @@ class DistKVStore(KVStore):
     @property
     def num_workers(self) -> int:
         if self._mode == "async":
-            return self._client.describe_namespace()["live_workers"]
+            return self._client.describe_namespace().live_workers
         return self._num_workers
 
     def is_capable(self, capability: str) -> bool:
         return super().is_capable(capability) and self.type != "byteps"
 
-    def resume(self) -> int:
+    def resume(self, timeout: Optional[float] = None) -> int:
         try:
-            first = self._client._store.resume()
+            with within(timeout):
+                first = self._client._store.resume()
         except (NotFoundError, FailedPreconditionError) as error:
             if error.reason not in _IS_GONE:
                 raise
@@ -210,7 +213,7 @@ class DistKVStore(KVStore):
                 with self._watch(f"push of step {step}", step):
                     self._send(now, [values[i] for i in at], kinds[at[0]], step)
 
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -227,7 +230,7 @@ class DistKVStore(KVStore):
             for step, at in ticket.parts(kinds):
                 now = [keys[i] for i in at]
                 sent, parts = flat(now, [values[i] for i in at])
-                with self._watch(f"pushpull of step {step}", step):
+                with self._watch(f"push_pull of step {step}", step):
                     if ticket.is_shared:
                         self._client.push(sent, parts, step=step)
                         continue
@@ -244,7 +247,13 @@ class DistKVStore(KVStore):
                 self._client.pull(keys, out=outs, timeout=timeout)
         return out
 
-    def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
+    def set_optimizer(
+        self,
+        optimizer: Any,
+        *,
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
+    ) -> None:
         """Has an optimizer of the group apply what is pushed.
 
         Pushes before it assign. In "dist_async", where nobody waits for others,
@@ -254,7 +263,7 @@ class DistKVStore(KVStore):
             raise UnimplementedError(
                 f"set_optimizer of {self.type}: it only sums; use dist_sync"
             )
-        super().set_optimizer(optimizer, **hyperparameters)
+        super().set_optimizer(optimizer, timeout=timeout, **hyperparameters)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         with self._watch("barrier"):
@@ -317,17 +326,12 @@ class DistKVStore(KVStore):
 
     def _await(self, keys: List[str], values: List[Any]) -> None:
         """Returns when rank 0 has created keys that are like the values."""
-        try:
-            stored = self._client.stat(keys)
-        except NotFoundError:
-            self._client.pull(keys, wait=True)
-            stored = self._client.stat(keys)
-        for status, each in zip(stored, values):
+        for status, each in zip(self._stat_when_there(keys, values), values):
             check_like(status, each)
             if (
-                status["update_count"]
+                status.update_count
                 and not self._comes_back
-                and status["key"] not in self._begun
+                and status.key not in self._begun
                 # No round closes without a worker of a whole group.
                 and (
                     self._has_steps
@@ -335,22 +339,38 @@ class DistKVStore(KVStore):
                     else not self._joins_a_run()
                 )
             ):
-                raise self._of_another_run(status["key"])
+                raise self._of_another_run(status.key)
+
+    def _stat_when_there(
+        self, keys: List[str], values: List[Any]
+    ) -> List[KeyStatus]:
+        """Waits for keys by reading as little as that takes.
+
+        They come together, but to the servers of a cluster one after another.
+        """
+        sizes = [as_numpy(each).nbytes for each in values]
+        awaited: Optional[str] = keys[sizes.index(min(sizes))]
+        while True:
+            try:
+                return self._client.stat(keys)
+            except NotFoundError as error:
+                self._client.pull(awaited or error.key or keys[0], wait=True)
+                awaited = None
 
     def _joins_a_run(self) -> bool:
         """Whether there are others who have made steps since they joined."""
         return any(
-            each["live"] and each["step"] and each["rank"] != self.rank
-            for each in self._client.describe_namespace()["workers"]
+            each.live and each.step and each.rank != self.rank
+            for each in self._client.describe_namespace().workers
         )
 
     def _is_whole(self) -> bool:
         config = self._config
         return (
             self._mode == "sync"
-            and config["on_worker_loss"] == "fail"
-            and not config["quorum"]
-            and config["max_workers"] in (0, config["num_workers"])
+            and config.on_worker_loss == "fail"
+            and not config.quorum
+            and config.max_workers in (0, config.num_workers)
         )
 
     def _of_another_run(self, key: str) -> AlreadyExistsError:
@@ -383,7 +403,8 @@ class DistKVStore(KVStore):
             except ResourceExhaustedError as error:
                 if error.reason != "GROUP_FULL":
                     raise
-                silent = _silent(self._client.describe_namespace(), lease)
+                members = self._client.describe_namespace().workers
+                silent = silent_of(members, lease)
                 if time.monotonic() >= (begin + takeover if silent else shows):
                     raise _group_full(error, self._client, silent) from None
             time.sleep(_PAUSE)
@@ -402,49 +423,48 @@ class DistKVStore(KVStore):
         launched = number_in("WORLD_SIZE", number_in("DMLC_NUM_WORKER", 1))
         wanted = int(num_workers or launched)
         is_sync = self._mode == "sync"
-        self._client.create_namespace(
-            namespace, mode=self._mode, num_workers=wanted if is_sync else 0
-        )
+        with contextlib.suppress(AlreadyExistsError):
+            self._client.create_namespace(
+                namespace, mode=self._mode, num_workers=wanted if is_sync else 0
+            )
         found = self._client.describe_namespace(namespace)
-        if found["mode"] != self._mode:
+        if found.mode != self._mode:
             raise FailedPreconditionError(
                 f"namespace {namespace!r}: expected the mode {self._mode}, "
-                f"got {found['mode']}"
+                f"got {found.mode}"
             )
-        if is_sync and num_workers and found["num_workers"] != wanted:
+        if is_sync and num_workers and found.num_workers != wanted:
             raise FailedPreconditionError(
                 f"namespace {namespace!r}: expected {wanted} workers, got "
-                f"{found['num_workers']}"
+                f"{found.num_workers}"
             )
         return found
 
 
 def _unique_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def _waits_of(client: Client, after: float) -> WaitLog:
     # The log's thread lives longer than who has dropped the store.
     of_client = weakref.ref(client)
 
-    def describe() -> Dict[str, Any]:
+    def describe() -> Optional[NamespaceStatus]:
         alive = of_client()
-        if alive is None:
-            return {"workers": [], "num_workers": 0}
-        return dict(alive.describe_namespace(timeout=5))
+        return alive.describe_namespace(timeout=5) if alive else None
 
     waits = WaitLog(client.rank, describe, after)
     weakref.finalize(client, waits.close)
     return waits
 
 
-def _silent(status: NamespaceStatus, lease: float) -> Dict[str, float]:
-    """Live workers that seem to be lost, and for how long their leases run."""
+def silent_of(members: List[WorkerStatus], lease: float) -> Dict[str, float]:
+    """Workers that are or seem lost, and for how long their leases run."""
     return {
-        f"rank {each['rank']} ({each['name']})": each["lease_remaining"]
-        for each in status["workers"]
+        f"rank {each.rank} ({each.name})": each.lease_remaining
+        for each in members
         # Leases are renewed three times while they run.
-        if each["live"] and each["lease_remaining"] < lease / 2
+        if not each.left and each.lease_remaining < lease / 2
     }
 
 
@@ -455,7 +475,7 @@ def _group_full(
         f"{who}, whose lease ends in {seconds:.1f} s"
         for who, seconds in silent.items()
     ]
-    names = [each["name"] for each in client.describe_namespace()["workers"]]
+    names = [each.name for each in client.describe_namespace().workers]
     whom = "; silent: " + ", ".join(left) if left else ""
     return ResourceExhaustedError(
         f"{error}: its workers are {', '.join(names)}{whom}",

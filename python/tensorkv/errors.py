@@ -140,6 +140,12 @@ class UnauthenticatedError(Error, PermissionError):
     code = "UNAUTHENTICATED"
 
 
+class DataLossError(Error):
+    """What was stored is damaged."""
+
+    code = "DATA_LOSS"
+
+
 class InternalError(Error):
     """A defect of TensorKV."""
 
@@ -160,6 +166,7 @@ _BY_CODE = {
         UnimplementedError,
         PermissionDeniedError,
         UnauthenticatedError,
+        DataLossError,
         InternalError,
     )
 }

@@ -33,14 +33,13 @@ from tensorkv._key_values import (
     by_key,
     flat,
     ids_like,
-    is_list,
     kind_of,
     lists_of,
     pulls_of_rows,
     sum_of,
 )
-from tensorkv._safetensors import load_file, save_file
 from tensorkv._at_exit import ends_by_exception
+from tensorkv._safetensors import Path, load_file, save_file
 from tensorkv._client_arguments import within
 from tensorkv._types import NDArray, Out
 from tensorkv.aio import KVStoreCoroutines
@@ -116,7 +115,7 @@ class KVStore:
             raise InvalidArgumentError(f"Unknown capability: {capability}")
         return True
 
-    def resume(self) -> int:
+    def resume(self, timeout: Optional[float] = None) -> int:
         """The step that this worker makes next, to be asked between two steps.
 
         It is 1 in a new group. A worker that has come back, and one whose
@@ -212,14 +211,14 @@ class KVStore:
         with self._watch_read("pull"):
             keys = self._keys(key)
             if out is None:
-                wanted = keys if is_list(key) else keys[0]
-                return self._client.pull(wanted, timeout=timeout)
-            pulled, outs = by_key(keys, lists_of(key, out, "out"))
-            self._client.pull(pulled, out=outs, timeout=timeout)
+                pulled = self._client.pull(keys, timeout=timeout)
+                return pulled if isinstance(key, (list, tuple)) else pulled[0]
+            keys, outs = by_key(keys, lists_of(key, out, "out"))
+            self._client.pull(keys, out=outs, timeout=timeout)
             return out
 
     @overload
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Out,
@@ -228,7 +227,7 @@ class KVStore:
         timeout: Optional[float] = None,
     ) -> Out: ...
     @overload
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -236,7 +235,7 @@ class KVStore:
         priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Out: ...
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -303,7 +302,13 @@ class KVStore:
             pull.fill(value)
         return out
 
-    def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
+    def set_optimizer(
+        self,
+        optimizer: Any,
+        *,
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
+    ) -> None:
         """Lets the store update values: push then takes gradients.
 
         The same optimizer again, with other hyperparameters, keeps its state.
@@ -315,15 +320,24 @@ class KVStore:
         """
         rule = rule_of(optimizer, **hyperparameters)
         self._client.set_rule(
-            rule.name, keep_master=rule.keep_master, **rule.hyperparameters
+            rule.name,
+            keep_master=rule.keep_master,
+            timeout=timeout,
+            **rule.hyperparameters,
         )
         self._updates_all_rows = not getattr(optimizer, "lazy_update", True)
 
-    def set_learning_rate(self, learning_rate: float) -> None:
+    def set_learning_rate(
+        self, learning_rate: float, timeout: Optional[float] = None
+    ) -> None:
         """Changes the optimizer's learning rate, and keeps its state."""
-        self._client.set_hyperparameters(learning_rate=learning_rate)
+        self._client.set_hyperparameters(
+            timeout=timeout, learning_rate=learning_rate
+        )
 
-    def set_updater(self, updater: Updater) -> None:
+    def set_updater(
+        self, updater: Updater, timeout: Optional[float] = None
+    ) -> None:
         """Says how a push changes what is stored.
 
         Args:
@@ -336,7 +350,7 @@ class KVStore:
         server's store.
         """
         if isinstance(updater, str):
-            self._client.set_rule(f"expression: {updater}")
+            self._client.set_rule(f"expression: {updater}", timeout=timeout)
             return
         if not callable(updater):
             raise InvalidArgumentError(
@@ -382,7 +396,10 @@ class KVStore:
         self._compresses = encoding.compression != "none"
 
     def save_optimizer_states(
-        self, fname: str, dump_optimizer: bool = False
+        self,
+        fname: Path,
+        dump_optimizer: bool = False,
+        timeout: Optional[float] = None,
     ) -> None:
         """Writes what the optimizer keeps of every key to a safetensors file.
 
@@ -399,15 +416,18 @@ class KVStore:
                 "object; call set_optimizer before load_optimizer_states"
             )
         tensors = {}
-        keys = self._client.keys()
-        statuses = self._client.stat(keys) if keys else []
-        for status in statuses:
-            key = status["key"]
-            for state in [*status["states"], "update_count"]:
-                tensors[f"{state}/{key}"] = self._client.get_state(key, state)
+        with within(timeout):
+            keys = self._client.keys()
+            for status in self._client.stat(keys) if keys else []:
+                key = status.key
+                for state in [*status.states, "update_count"]:
+                    array = self._client.get_state(key, state)
+                    tensors[f"{state}/{key}"] = array
         save_file(fname, tensors)
 
-    def load_optimizer_states(self, fname: str) -> None:
+    def load_optimizer_states(
+        self, fname: Path, timeout: Optional[float] = None
+    ) -> None:
         """Sets what save_optimizer_states has written.
 
         The keys exist and have the optimizer that they had then; of a group one
@@ -415,9 +435,10 @@ class KVStore:
         optimizer does not keep; InvalidArgumentError for what is no such file,
         or does not fit a key; OSError.
         """
-        for name, array in load_file(fname).items():
-            state, _, key = name.partition("/")
-            self._client.set_state(key, state, array)
+        with within(timeout):
+            for name, array in load_file(fname).items():
+                state, _, key = name.partition("/")
+                self._client.set_state(key, state, array)
 
     def barrier(self, timeout: Optional[float] = None) -> None:
         """Returns when all workers have come to it."""
@@ -446,15 +467,15 @@ class KVStore:
     def __repr__(self) -> str:
         closed = "closed " if self._client._store.is_closed else ""
         return (
-            f"<{closed}tensorkv.KVStore {self.type} of {self._client.address}>"
+            f"<{closed}tensorkv.KVStore {self.type} of {self._client.target}>"
         )
 
     def _keys(self, key: Keys) -> List[str]:
         """The names of the keys in the store."""
-        keys = list(key) if is_list(key) else [key]
+        keys: List[Any] = list(key) if isinstance(key, (list, tuple)) else [key]
         for each in keys:
             kind = kind_of(each)
-            if self._key_kind not in (None, kind):
+            if self._key_kind is not None and self._key_kind is not kind:
                 raise InvalidArgumentError(
                     "Mixed key types are not allowed: expected "
                     f"{self._key_kind.__name__}, got {each!r}"

@@ -45,9 +45,10 @@ class LocalKVStore(KVStore):
         timeout: Optional[float] = None,
     ) -> None:
         keys, values = self._contributions(key, value)
-        if self._updater is not None:
+        updater = self._updater
+        if updater is not None:
             with self._updating:
-                self._update(keys, values)
+                self._update(updater, keys, values)
             return
         kinds = have_rows(keys, values)
         for has_rows in sorted(set(kinds)):
@@ -55,7 +56,7 @@ class LocalKVStore(KVStore):
             now = [keys[i] for i in at]
             self._send(now, [values[i] for i in at], has_rows)
 
-    def pushpull(
+    def push_pull(
         self,
         key: Keys,
         value: Any,
@@ -68,7 +69,9 @@ class LocalKVStore(KVStore):
         self.push(key, value)
         return self.pull(key, value if out is None else out)
 
-    def set_updater(self, updater: Updater) -> None:
+    def set_updater(
+        self, updater: Updater, timeout: Optional[float] = None
+    ) -> None:
         with self._updating:
             if callable(updater):
                 if self._compresses:
@@ -76,12 +79,18 @@ class LocalKVStore(KVStore):
                 self._client.set_rule("assign")
                 self._updater = updater
             else:
-                super().set_updater(updater)
+                super().set_updater(updater, timeout)
                 self._updater = None
 
-    def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
+    def set_optimizer(
+        self,
+        optimizer: Any,
+        *,
+        timeout: Optional[float] = None,
+        **hyperparameters: float,
+    ) -> None:
         with self._updating:
-            super().set_optimizer(optimizer, **hyperparameters)
+            super().set_optimizer(optimizer, timeout=timeout, **hyperparameters)
             self._updater = None
 
     def set_gradient_compression(
@@ -98,7 +107,13 @@ class LocalKVStore(KVStore):
                 raise _no_updater_of_compressed()
             super().set_gradient_compression(compression_params)
 
-    def _update(self, keys: List[str], values: List[List[Array]]) -> None:
+    def _update(
+        self,
+        updater: Callable[[Key, Any, Any], None],
+        keys: List[str],
+        values: List[List[Array]],
+    ) -> None:
+        kind = int if self._key_kind is int else str
         stored = self._client.pull(keys)
         for key, parts, value in zip(keys, values, stored):
             merged = dense(parts[0], value.shape)
@@ -109,7 +124,7 @@ class LocalKVStore(KVStore):
                     f"value of key {key!r}: expected the shape {value.shape}, "
                     f"got {merged.shape}"
                 )
-            self._updater(self._key_kind(key), merged, value)
+            updater(kind(key), merged, value)
         self._client.push(keys, stored)
 
 

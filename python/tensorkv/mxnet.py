@@ -7,7 +7,7 @@ To import this registers "tensorkv_dist_sync" and "tensorkv_dist_async":
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1},
                             kvstore=mx.kv.create("tensorkv_dist_sync"))
 
-Address, namespace and number of workers are those of TENSORKV_ADDRESS,
+Target, namespace and number of workers are those of TENSORKV_TARGET,
 TENSORKV_NAMESPACE and DMLC_NUM_WORKER. There is no scheduler and no server of
 MXNet; roles are not told apart.
 """
@@ -93,7 +93,7 @@ class TensorKV(KVStoreBase):
         _each(out, _check_is_dense)
         pushed = _each(value, _elements)
         self._follow_optimizer(key)
-        _fill(key, out, self._store.pushpull(key, pushed))
+        _fill(key, out, self._store.push_pull(key, pushed))
 
     def set_optimizer(self, optimizer: "mxnet.optimizer.Optimizer") -> None:
         """Lets the server do what rank 0's optimizer would do."""

@@ -10,7 +10,7 @@ start_server --checkpoint_dir="$TEST_TMPDIR/checkpoints"
 
 tensorkv() {
   TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_bugs=0" \
-    client/cli/tensorkv --server="$server" "$@"
+    client/cli/tensorkv --target="$server" "$@"
 }
 
 # same_names FILE MEMBER WHAT compares the names in FILE, each of which ends

@@ -13,7 +13,7 @@ stderr=$TEST_TMPDIR/stderr
 # connect() changes errno, and the command has but one thread of its own.
 tensorkv() {
   TSAN_OPTIONS="${TSAN_OPTIONS:-}:report_bugs=0" \
-    client/cli/tensorkv --server="$server" "$@"
+    client/cli/tensorkv --target="$server" "$@"
 }
 
 # expect CODE STDOUT ARGUMENT... runs the client and compares what it does.
@@ -115,5 +115,5 @@ expect_error 1 'ALREADY_EXISTS: key "3"' init 3 --shape=2,3 --fill=2
 expect_error 1 'DEADLINE_EXCEEDED' pull 3 --min_version=100 --timeout=200ms
 expect_error 1 'line 1, column 17: expected a number' rule set \
   'expression: stored += grad *'
-expect_error 1 'UNAVAILABLE' health --server=127.0.0.1:1 --timeout=2s
+expect_error 1 'UNAVAILABLE' health --target=127.0.0.1:1 --timeout=2s
 expect_error 2 '--shape' init x --shape=2,x --fill=1

@@ -27,7 +27,7 @@ done
 
 set +m
 start_server --budget=64MiB
-export TENSORKV_SERVER=$server
+export TENSORKV_TARGET=$server
 stderr=$TEST_TMPDIR/stderr
 client/cli/tensorkv init w --shape=100000 --fill=1
 for command in 'pull w --npy=-' 'pull w --output=json'; do

@@ -43,7 +43,7 @@ class AioTest(StoreTest):
         self.assert_array(value, full(100))
 
     async def _await_waiting(self, count):
-        while self.client.describe_namespace()["calls_waiting"] < count:
+        while self.client.describe_namespace().calls_waiting < count:
             await asyncio.sleep(0.01)
 
     def test_pushes_and_inits_wait_for_no_pull(self):
@@ -92,7 +92,9 @@ class AioTest(StoreTest):
             with self.assertRaises(tensorkv.NotFoundError):
                 await self.client.aio.push("unknown", full(1))
             with self.assertRaises(tensorkv.InvalidArgumentError):
-                await self.client.aio.push_pull("unknown", full(1), out=np.empty(9))
+                await self.client.aio.push_pull(
+                    "unknown", full(1), out=np.empty(9)
+                )
             with self.assertRaises(TypeError):
                 await self.client.aio.pull()
             self.client.close()
@@ -100,7 +102,7 @@ class AioTest(StoreTest):
                 await self.client.aio.pull("w")
 
         asyncio.run(run())
-        for name in ("address", "_store", "unknown"):
+        for name in ("target", "_store", "unknown"):
             with self.assertRaises(AttributeError):
                 getattr(self.client.aio, name)
 
@@ -184,7 +186,7 @@ class AioTest(StoreTest):
             "async def run():\n"
             "    task = asyncio.create_task(\n"
             "        client.aio.pull('never', wait=True))\n"
-            "    while not client.describe_namespace()['calls_waiting']:\n"
+            "    while not client.describe_namespace().calls_waiting:\n"
             "        await asyncio.sleep(0.01)\n"
             "    task.cancel()\n"
             "asyncio.run(run())\n"
@@ -209,7 +211,7 @@ class AioTest(StoreTest):
             "def wait(client=client):\n"
             "    client.pull('later', wait=True)\n"
             "threading.Thread(target=wait, daemon=True).start()\n"
-            "while not client.describe_namespace()['calls_waiting']:\n"
+            "while not client.describe_namespace().calls_waiting:\n"
             "    pass\n"
             "sys.last_to_go = LastToGo()\n"
         )
@@ -223,7 +225,7 @@ class AioTest(StoreTest):
             await kv.aio.init("w", full(0))
             for _ in range(5):
                 out = np.empty_like(full(0))
-                await kv.aio.pushpull("w", full(kv.rank), out=out)
+                await kv.aio.push_pull("w", full(kv.rank), out=out)
                 self.assert_array(out, full(3))
 
         async def run():

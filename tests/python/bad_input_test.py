@@ -61,7 +61,7 @@ class BadInputTest(StoreTest):
                     call(store)
                 self.assertTrue(str(raised.exception))
                 status = store.client.stat(["1", "2"])
-                self.assertEqual([s["version"] for s in status], [1, 1])
+                self.assertEqual([s.version for s in status], [1, 1])
                 self.assertEqual(store.client.keys(), ["1", "2"])
 
     def test_values(self):
@@ -70,7 +70,7 @@ class BadInputTest(StoreTest):
                 self.expect(error, lambda kv: kv.push(1, value))
                 self.expect(error, lambda kv: kv.init(3, value))
                 self.expect(error, lambda kv: kv.push([1, 2], [full(1), value]))
-                self.expect(error, lambda kv: kv.pushpull(1, value, full(0)))
+                self.expect(error, lambda kv: kv.push_pull(1, value, full(0)))
 
     def test_outs(self):
         for what, (out, error) in BAD_OUTS.items():
@@ -177,7 +177,7 @@ class BadInputTest(StoreTest):
         with self.assertRaises(TypeError):
             tensorkv.create(3)
         with self.assertRaises(TypeError):
-            tensorkv.create("local", address=ADDRESS)
+            tensorkv.create("local", target=ADDRESS)
         with self.assertRaises(tensorkv.InvalidArgumentError):
             tensorkv.Client(ADDRESS, timeout=-1)
 

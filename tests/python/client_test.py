@@ -1,9 +1,11 @@
 """tensorkv.Client: arrays in and out, errors, namespaces."""
 
+import contextlib
 import functools
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import tensorkv
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import ADDRESS, StoreTest, full, new_namespace
 from tensorkv import errors
+from tensorkv._types import GuardCounts
 
 try:
     import ml_dtypes
@@ -282,20 +285,37 @@ class ClientTest(StoreTest):
         self.assertEqual(client.keys(), ["a", "b"])
         stat = client.stat("b")
         self.assertEqual(
-            (stat["dtype"], stat["shape"], stat["version"]),
-            ("f32", (2, 3), 3),
+            (stat.dtype, stat.shape, stat.version), ("f32", (2, 3), 3)
         )
+        self.assertIsNone(stat.digest)
+        digest = client.stat("b", compute_digests=True).digest
+        self.assertRegex(digest, "^[0-9a-f]{16}$")
         client.set_multipliers("b", learning_rate=2)
         client.set_rule("sgd", key_pattern="b", learning_rate=4)
-        self.assertEqual(client.stat("b")["learning_rate"], 8)
+        self.assertEqual(client.stat("b").learning_rate, 8)
         client.unset_multipliers("b")
         client.unset_rule("b")
-        self.assertEqual(client.stat("b")["learning_rate"], 0.25)
+        self.assertEqual(client.stat("b").learning_rate, 0.25)
         with self.assertRaises(tensorkv.NotFoundError):
             client.unset_rule("b")
         self.assertEqual(client.delete(["a", "b"]), 2)
         self.assertEqual(client.broadcast("a", full(9))[0, 0], 9)
         self.assertEqual(client.broadcast("a", full(8))[0, 0], 9)
+
+    def test_the_list_of_rules_is_that_of_the_store(self):
+        client = self.clients["embedded"]
+        with self.assertRaises(tensorkv.InvalidArgumentError) as raised:
+            client.set_rule("unknown")
+        text = tensorkv.optimizer.__doc__
+        listed = re.findall(r"^    (\w+) {2,}(.*(?:\n {5,}.*)*)", text, re.M)
+        known = re.search("expected one of (.*), got", str(raised.exception))
+        self.assertEqual(
+            {name for name, _ in listed}, set(known.group(1).split(", "))
+        )
+        for name, text in listed:
+            if name != "expression":
+                numbers = re.findall(r"(\w+)=(-?[\d.]+(?:e-\d+)?)", text)
+                client.set_rule(name, **{n: float(v) for n, v in numbers})
 
     @on_every_client
     def test_states_of_rules_are_set_and_read(self, client):
@@ -348,10 +368,15 @@ class ClientTest(StoreTest):
             )
         self.assertEqual(found.stdout, b"found\n")
 
+    def test_asyncio_is_imported_by_who_awaits(self):
+        # It would take as long as all else that the package imports.
+        program = "import sys, tensorkv; sys.exit('asyncio' in sys.modules)"
+        subprocess.run([sys.executable, "-c", program], check=True)
+
     def test_errors_of_codes_without_a_class_keep_them_as_pickles(self):
-        error = errors.from_status("DATA_LOSS", "message", None, {"key": "w"})
+        error = errors.from_status("CANCELLED", "message", None, {"key": "w"})
         copy = pickle.loads(pickle.dumps(error))
-        self.assertEqual((copy.code, copy.key), ("DATA_LOSS", "w"))
+        self.assertEqual((copy.code, copy.key), ("CANCELLED", "w"))
 
     def test_clients_say_what_they_are_of(self):
         self.assertEqual(
@@ -368,13 +393,23 @@ class ClientTest(StoreTest):
     def test_namespaces(self):
         client = self.open_client()
         name = new_namespace()
-        self.assertTrue(
+        client.create_namespace(name, mode="sync", num_workers=2)
+        with self.assertRaises(tensorkv.AlreadyExistsError):
             client.create_namespace(name, mode="sync", num_workers=2)
-        )
-        self.assertFalse(client.create_namespace(name))
+        for num_workers, expected in (
+            (2, contextlib.nullcontext()),
+            (3, self.assertRaises(tensorkv.FailedPreconditionError)),
+        ):
+            with expected:
+                client.create_namespace(
+                    name,
+                    mode="sync",
+                    num_workers=num_workers,
+                    on_existing="keep",
+                )
         status = client.describe_namespace(name)
-        self.assertEqual((status["mode"], status["num_workers"]), ("sync", 2))
-        self.assertEqual(status["aggregation"], "sum")
+        self.assertEqual((status.mode, status.num_workers), ("sync", 2))
+        self.assertEqual(status.aggregation, "sum")
         client.delete_namespace(name)
         with self.assertRaises(tensorkv.NotFoundError) as raised:
             client.describe_namespace(name)
@@ -402,7 +437,7 @@ class ClientTest(StoreTest):
             name = new_namespace()
             client.create_namespace(name, **each)
             status = client.describe_namespace(name)
-            self.assertEqual(each, {name: status[name] for name in each})
+            self.assertEqual(each, {n: getattr(status, n) for n in each})
 
     def test_a_namespace_is_updated_while_it_is_used(self):
         client = self.open_client()
@@ -422,11 +457,11 @@ class ClientTest(StoreTest):
         }
         client.update_namespace(name, **changes)
         status = client.describe_namespace(name)
-        self.assertEqual(changes, {each: status[each] for each in changes})
+        self.assertEqual(changes, {n: getattr(status, n) for n in changes})
         client.update_namespace(name, quorum=0, quorum_grace=0.0)
         status = client.describe_namespace(name)
-        self.assertEqual((status["quorum"], status["max_norm"]), (0, 1.5))
-        self.assertEqual(status["num_workers"], before["num_workers"])
+        self.assertEqual((status.quorum, status.max_norm), (0, 1.5))
+        self.assertEqual(status.num_workers, before.num_workers)
         with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "quorum"):
             client.update_namespace(name, quorum=4)
         with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "mask"):
@@ -461,8 +496,8 @@ class ClientTest(StoreTest):
         guarded.push("w", np.array([1, np.nan], np.float32))
         np.testing.assert_array_equal(guarded.pull("w"), np.ones(2))
         self.assertEqual(
-            client.describe_namespace(name)["guard_counts"],
-            [{"rank": None, "not_finite": 1, "too_large": 0}],
+            client.describe_namespace(name).guard_counts,
+            [GuardCounts(rank=None, not_finite=1, too_large=0)],
         )
 
     def test_compression_that_is_set_before_it_joins_counts(self):

@@ -130,7 +130,7 @@ class CredentialsTest(StoreTest):
 
     def test_a_worker_joins_with_its_credentials(self):
         store = tensorkv.create(
-            "dist_sync", address=self.address, num_workers=1, **self.trainer
+            "dist_sync", target=self.address, num_workers=1, **self.trainer
         )
         self.addCleanup(store.close)
         store.init("v", full(1))

@@ -1,5 +1,6 @@
 """The example that is to survive the end of a worker and of the server."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -26,7 +27,7 @@ class DataParallelTest(StoreTest):
         worker = subprocess.Popen(
             [
                 *(sys.executable, "examples/pytorch_data_parallel.py"),
-                f"--address={self.server.address}",
+                f"--target={self.server.address}",
                 *("--workers=2", f"--name={name}", f"--steps={STEPS}"),
             ],
             stdout=subprocess.PIPE,
@@ -40,13 +41,11 @@ class DataParallelTest(StoreTest):
     def await_step(self, step):
         """Returns when both workers have come to that step."""
         while True:
-            try:
+            with contextlib.suppress(tensorkv.NotFoundError):
                 status = self.client.describe_namespace("pytorch-example")
-            except tensorkv.NotFoundError:
-                status = {"workers": []}
-            steps = [each["step"] for each in status["workers"]]
-            if len(steps) == 2 and min(steps) >= step:
-                return
+                steps = [each.step for each in status.workers]
+                if len(steps) == 2 and min(steps) >= step:
+                    return
             threading.Event().wait(0.01)
 
     def test_workers_and_the_server_may_end(self):

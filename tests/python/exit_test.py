@@ -19,7 +19,7 @@ import numpy as np, tensorkv
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def open_store():
     kv = tensorkv.create(
-        "dist_sync", address={address!r}, namespace={namespace!r},
+        "dist_sync", target={address!r}, namespace={namespace!r},
         num_workers=2, worker_name="w1", lease=600)
     kv.init("w", np.zeros(3))
     return kv
@@ -110,22 +110,22 @@ class ExitTest(StoreTest):
             stderr=subprocess.DEVNULL,
             timeout=100,
         )
-        workers = kv.client.describe_namespace()["workers"]
+        workers = kv.client.describe_namespace().workers
         kv.client.delete_namespace(namespace)
         kv.leave()
-        return next(each for each in workers if each["name"] == "w1")
+        return next(each for each in workers if each.name == "w1")
 
     def test_who_ends_well_is_done(self):
         for what, end in DONE.items():
             with self.subTest(what):
                 worker = self.end(end)
-                self.assertTrue(worker["left"] and not worker["live"])
+                self.assertTrue(worker.left and not worker.live)
 
     def test_who_ends_otherwise_is_lost_at_once(self):
         for what, end in LOST.items():
             with self.subTest(what):
                 worker = self.end(end)
-                self.assertFalse(worker["left"] or worker["live"])
+                self.assertFalse(worker.left or worker.live)
 
     def test_children_end_as_what_they_run(self):
         for end, has_left in {
@@ -137,8 +137,8 @@ class ExitTest(StoreTest):
         }.items():
             with self.subTest(end):
                 worker = self.end(CHILD.format(end))
-                self.assertEqual(worker["left"], has_left)
-                self.assertFalse(worker["live"])
+                self.assertEqual(worker.left, has_left)
+                self.assertFalse(worker.live)
 
     def test_another_store_loses_one_that_was_dropped(self):
         namespace = new_namespace()
@@ -146,14 +146,14 @@ class ExitTest(StoreTest):
         def train(name):
             kv = tensorkv.create(
                 "dist_sync",
-                address=ADDRESS,
+                target=ADDRESS,
                 namespace=namespace,
                 worker_name=name,
                 resume=name is None,
                 takeover_timeout=5,
             )
             kv.init("w", full(1))
-            return kv.pushpull("w", full(kv.resume()))
+            return kv.push_pull("w", full(kv.resume()))
 
         for name in ("w0", "w0", None):
             self.assert_array(train(name), full(1))
@@ -173,7 +173,7 @@ class ExitTest(StoreTest):
         kv.init("w", full(1))
         again = open_store()
         again.init("w", full(1))
-        self.assert_array(again.pushpull("w", full(2)), full(2))
+        self.assert_array(again.push_pull("w", full(2)), full(2))
         with self.assertRaises(tensorkv.ClosedError):
             kv.pull("w")
 
@@ -245,7 +245,7 @@ class ExitTest(StoreTest):
         other.init("w", full(0))
         other.leave()
         with self.assertRaises(tensorkv.WorkerLeftError) as raised:
-            kv.pushpull("w", full(1))
+            kv.push_pull("w", full(1))
         self.assertEqual(raised.exception.ranks, [1])
 
     def test_rank_0_comes_back_before_its_first_push(self):

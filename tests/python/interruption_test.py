@@ -1,6 +1,7 @@
 """Signals and forks."""
 
 import asyncio
+import inspect
 import os
 import signal
 import socket
@@ -42,7 +43,7 @@ except KeyboardInterrupt:
     array.fill(7)
     client.init("unknown", np.zeros((2, 3), "float32"))
     # What nobody waits for any more is waited for by no server either.
-    while client.describe_namespace()["calls_waiting"] > 0:
+    while client.describe_namespace().calls_waiting > 0:
         time.sleep(0.01)
     print("interrupted", client.keys(), (array == 7).all())
 """
@@ -79,7 +80,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 client.{verb}("w", np.full({size}, 2, "float32"), step=1)
-print(np.unique(client.pull("w")), client.stat("w")["version"])
+print(np.unique(client.pull("w")), client.stat("w").version)
 client.close()
 """
 
@@ -89,9 +90,9 @@ import os
 import numpy as np, tensorkv
 is_child = os.fork() == 0
 kv = tensorkv.create(
-    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2)
+    "dist_sync", target={address!r}, namespace={namespace!r}, num_workers=2)
 kv.init("w", np.zeros(3))
-value = kv.pushpull("w", np.full(3, 2.0 if is_child else 1.0))
+value = kv.push_pull("w", np.full(3, 2.0 if is_child else 1.0))
 os.write(1, f"{{kv.rank}} {{value[0]}}\\n".encode())
 kv.close()
 if is_child:
@@ -103,7 +104,7 @@ os.wait()
 class InterruptionTest(StoreTest):
 
     def await_waiting_call(self, client, process=None):
-        while client.describe_namespace()["calls_waiting"] == 0:
+        while client.describe_namespace().calls_waiting == 0:
             if process is not None:
                 self.assertIsNone(process.poll(), "the caller has ended")
             threading.Event().wait(0.01)
@@ -237,7 +238,7 @@ class CloseTest(StoreTest):
     """Calls end with what makes them."""
 
     def await_waiting_calls(self, client, count):
-        while client.describe_namespace()["calls_waiting"] != count:
+        while client.describe_namespace().calls_waiting != count:
             threading.Event().wait(0.01)
 
     def test_close_ends_the_calls_that_wait(self):
@@ -289,7 +290,7 @@ class CloseTest(StoreTest):
                 asyncio.ensure_future(client.aio.pull("unknown", wait=True)),
                 asyncio.ensure_future(client.aio.barrier()),
             ]
-            while watching.describe_namespace()["calls_waiting"] == 0:
+            while watching.describe_namespace().calls_waiting == 0:
                 await asyncio.sleep(0.01)
             client.close()
             return await asyncio.gather(*tasks, return_exceptions=True)
@@ -317,12 +318,12 @@ class CloseTest(StoreTest):
                     worker.aio.push_pull("w", full(1), step=1),
                 )
             ]
-            while watching.describe_namespace()["calls_waiting"] != 4:
+            while watching.describe_namespace().calls_waiting != 4:
                 await asyncio.sleep(0.01)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            while watching.describe_namespace()["calls_waiting"] != 0:
+            while watching.describe_namespace().calls_waiting != 0:
                 await asyncio.sleep(0.01)
 
         asyncio.run(work())
@@ -348,6 +349,72 @@ class CloseTest(StoreTest):
         for call in calls:
             with self.assertRaises(tensorkv.DeadlineExceededError):
                 call()
+
+    def test_every_call_to_a_server_takes_a_timeout(self):
+        in_the_process = {
+            tensorkv.Client: {
+                *("close", "embedded", "leave", "reconnect"),
+                "set_compression",
+                "join",  # It has takeover_timeout.
+            },
+            tensorkv.KVStore: {
+                *("close", "is_capable", "leave", "set_gradient_compression"),
+            },
+        }
+        for cls, names in in_the_process.items():
+            without = {
+                name
+                for name, verb in inspect.getmembers(cls, callable)
+                if not name.startswith("_")
+                and "timeout" not in inspect.signature(verb).parameters
+            }
+            self.assertEqual(without, names)
+
+    def test_a_timeout_ends_any_call_that_nobody_answers(self):
+        w, array = "w", full(1)
+        calls = {
+            "broadcast": (w, array),
+            "create_namespace": ("n",),
+            "delete": (w,),
+            "delete_checkpoint": ("c",),
+            "delete_namespace": ("n",),
+            "describe_namespace": (),
+            "describe_server": (),
+            "get_state": (w, "momentum"),
+            "init": (w, array),
+            "keys": (),
+            "list_checkpoints": (),
+            "list_namespaces": (),
+            "pull": (w,),
+            "pull_rows": (w, [0]),
+            "push": (w, array),
+            "push_pull": (w, array),
+            "push_rows": (w, [0], full(1, shape=(1, 3))),
+            "restore_checkpoint": ("c",),
+            "save_checkpoint": (),
+            "set_hyperparameters": (),
+            "set_multipliers": (w,),
+            "set_rule": ("sgd",),
+            "set_state": (w, "momentum", array),
+            "stat": (w,),
+            "unset_multipliers": (w,),
+            "unset_rule": (w,),
+            "update_namespace": ("n",),
+            "verify_checkpoint": ("c",),
+        }
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
+            client = self.open_client(f"127.0.0.1:{port}", timeout=600)
+            for name, arguments in calls.items():
+                with self.subTest(name):
+                    with self.assertRaises(
+                        (
+                            tensorkv.DeadlineExceededError,
+                            tensorkv.UnavailableError,
+                        )
+                    ):
+                        getattr(client, name)(*arguments, timeout=0.01)
+
 
 class ForkTest(StoreTest):
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import unittest
 import unittest.mock
 
@@ -27,7 +28,7 @@ NAMESPACES = [
 LOST = """
 import os, tensorkv
 tensorkv.create(
-    "dist_sync", address={address!r}, namespace={namespace!r}, lease=2)
+    "dist_sync", target={address!r}, namespace={namespace!r}, lease=2)
 os._exit(0)
 """
 
@@ -43,6 +44,23 @@ class GroupTest(StoreTest):
             return kv.pull(3)
 
         self.assert_array(self.together(stores, work), [full(10)] * 2)
+
+    def test_who_waits_for_an_init_reads_the_smallest_value(self):
+        kv, other = self.open_group("dist_sync", 2)
+        keys, values = [1, 2], [full(1, shape=(9, 9)), full(2)]
+        pull = unittest.mock.Mock(wraps=other.client.pull)
+
+        def init():
+            with unittest.mock.patch.object(other.client, "pull", pull):
+                other.init(keys, values)
+
+        waiting = threading.Thread(target=init)
+        waiting.start()
+        while kv.client.describe_namespace().calls_waiting == 0:
+            pass
+        kv.init(keys, values)
+        waiting.join()
+        self.assertEqual([call.args for call in pull.mock_calls], [("2",)])
 
     def test_init_of_another_shape_is_refused(self):
         kv, other = self.open_group("dist_sync", 2)
@@ -108,7 +126,7 @@ class GroupTest(StoreTest):
 
         self.assertEqual(self.together(stores, work), [[2, 2]] * 2)
 
-    def test_pushpull_is_an_all_reduce(self):
+    def test_push_pull_is_an_all_reduce(self):
         for kind in ("dist_sync", "byteps"):
             stores = self.open_group(kind, 2)
 
@@ -116,18 +134,18 @@ class GroupTest(StoreTest):
                 kv.init("g", full(0))
                 for i in range(10):
                     gradient = full(i + kv.rank)
-                    kv.pushpull("g", gradient)
+                    kv.push_pull("g", gradient)
                     self.assert_array(gradient, full(2 * i + 1))
 
             self.together(stores, work)
 
-    def test_mixed_push_and_pushpull_meet(self):
+    def test_mixed_push_and_push_pull_meet(self):
         stores = self.open_group("dist_sync", 2)
 
         def work(kv):
             kv.init("g", full(0))
             if kv.rank == 0:
-                return kv.pushpull("g", full(1))
+                return kv.push_pull("g", full(1))
             kv.push("g", full(2))
             return kv.pull("g")
 
@@ -149,7 +167,7 @@ class GroupTest(StoreTest):
             kv.push("g", full(i))
         with self.assertRaises(tensorkv.ResourceExhaustedError):
             kv.push("g", full(4))
-        self.assertEqual(kv.client.stat("g")["version"], 1)
+        self.assertEqual(kv.client.stat("g").version, 1)
         for i in range(4):
             other.push("g", full(10))
             self.assert_array(other.pull("g"), full(10 + i))
@@ -165,7 +183,7 @@ class GroupTest(StoreTest):
             kv.push(2, full(1))
             # The next steps of the two keys differ.
             if kv is other:
-                for push in (kv.push, kv.pushpull):
+                for push in (kv.push, kv.push_pull):
                     with self.assertRaises(ValueError):
                         push([1, 2], [full(1, shape=(3, 2)), full(1)])
             kv.push([1, 2], [full(2), full(3 + kv.rank)])
@@ -211,13 +229,13 @@ class GroupTest(StoreTest):
         namespace = kv.client.namespace
         kv.init("w", full(0))
         name = next(
-            w["name"]
-            for w in kv.client.describe_namespace()["workers"]
-            if w["rank"] == other.rank
+            w.name
+            for w in kv.client.describe_namespace().workers
+            if w.rank == other.rank
         )
 
         def step(store):
-            return store.pushpull("w", full(1 + store.rank))
+            return store.push_pull("w", full(1 + store.rank))
 
         for _ in range(3):
             self.together([kv, other], step)
@@ -248,7 +266,7 @@ class GroupTest(StoreTest):
 
             def work(kv):
                 kv.init("w", full(0))
-                return kv.pushpull("w", full(kv.rank + 1))
+                return kv.push_pull("w", full(kv.rank + 1))
 
             try:
                 return self.together(stores, work)
@@ -277,7 +295,7 @@ class GroupTest(StoreTest):
 
     def open_workers(self, config, namespace, names=(None, None), **options):
         with self.open_client() as client:
-            client.create_namespace(namespace, **config)
+            client.create_namespace(namespace, **config, on_existing="keep")
         stores = [
             self.open(
                 "dist_" + config["mode"],

@@ -107,17 +107,17 @@ class EveryKindTest(StoreTest):
         self.assert_array(kv.pull(3), full(1))
 
     @on_every_kind
-    def test_pushpull(self, kv):
+    def test_push_pull(self, kv):
         kv.init([1, 2], [full(0), full(0)])
         in_place = full(3)
-        self.assertIs(kv.pushpull(1, in_place), in_place)
+        self.assertIs(kv.push_pull(1, in_place), in_place)
         self.assert_array(in_place, full(3))
         outs = [[full(0), full(0)], [full(0)]]
-        kv.pushpull([1, 2], [[full(1), full(2)], full(5)], out=outs)
+        kv.push_pull([1, 2], [[full(1), full(2)], full(5)], out=outs)
         self.assert_array(outs[0], [full(3)] * 2)
         self.assert_array(outs[1], [full(5)])
         parts = [full(1), full(4)]
-        kv.pushpull(1, parts)
+        kv.push_pull(1, parts)
         self.assert_array(parts, [full(5)] * 2)
 
     @on_every_kind
@@ -142,7 +142,7 @@ class EveryKindTest(StoreTest):
             lambda: kv.push(1, full(1)),
             lambda: kv.pull(1),
             lambda: kv.pull(1, out=full(0)),
-            lambda: kv.pushpull(1, full(1)),
+            lambda: kv.push_pull(1, full(1)),
         ):
             with self.assertRaises(tensorkv.NotFoundError) as raised:
                 call()
@@ -269,7 +269,7 @@ class EveryKindTest(StoreTest):
     @on_every_kind
     def test_what_is_not_there_says_so(self, kv):
         for call in (
-            lambda: kv.pushpull(1, RowSparseArray(full(1), [0, 1])),
+            lambda: kv.push_pull(1, RowSparseArray(full(1), [0, 1])),
             lambda: kv.save_optimizer_states("states", dump_optimizer=True),
         ):
             with self.assertRaises(NotImplementedError):
@@ -287,7 +287,7 @@ class EveryKindTest(StoreTest):
             kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
             kv.push("g", [full(0.25), full(0.5)])
             self.assert_array(kv.pull("g"), full(0.5))
-            kv.pushpull("g", full(0.25, "float64"), out := full(0))
+            kv.push_pull("g", full(0.25, "float64"), out := full(0))
             self.assert_array(out, full(1))
             kv.push("g", full(0.25))
             kv.set_gradient_compression({"type": "none"})

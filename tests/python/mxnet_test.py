@@ -153,7 +153,7 @@ class MXNetTest(StoreTest):
                 call()
         plugin.barrier()
         status = plugin._store.client.stat(["a", "b"])
-        self.assertEqual([each["version"] for each in status], [1, 1])
+        self.assertEqual([each.version for each in status], [1, 1])
 
     def test_a_trainer_refuses_another_batch_size(self):
         net = network()

@@ -189,13 +189,13 @@ class RunsTest(StoreTest):
 
         async def work():
             task = asyncio.ensure_future(reader.aio.wait())
-            while client.describe_namespace()["calls_waiting"] == 0:
+            while client.describe_namespace().calls_waiting == 0:
                 await asyncio.sleep(0.01)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task
             # Nobody waits for it at the server any more.
-            while client.describe_namespace()["calls_waiting"] > 0:
+            while client.describe_namespace().calls_waiting > 0:
                 await asyncio.sleep(0.01)
             version = publisher.publish(state(1))
             self.assertEqual(await reader.aio.wait(timeout=30), version)

@@ -30,7 +30,7 @@ preload_sanitizer() {
 start_server --budget=512MiB
 preload_sanitizer
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
-export TENSORKV_ADDRESS=$server
+export TENSORKV_TARGET=$server
 # What runs beside has the other cores.
 export OMP_NUM_THREADS=1
 /usr/bin/python3 -m unittest --verbose "$@"

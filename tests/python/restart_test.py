@@ -42,7 +42,7 @@ class RestartedServerTest(StoreTest):
         def open_store(**options):
             return self.open(
                 "dist_sync",
-                address=self.server.address,
+                target=self.server.address,
                 namespace="train",
                 lease=2,
                 step_timeout=60,
@@ -58,7 +58,7 @@ class RestartedServerTest(StoreTest):
         while step <= 8:
             try:
                 kv.push("a", full(1))
-                kv.pushpull("b", full(step), out=full(0))
+                kv.push_pull("b", full(step), out=full(0))
                 steps.append(step)
             except tensorkv.FailedPreconditionError as error:
                 if error.reason != "SERVER_RESTARTED":
@@ -77,20 +77,20 @@ class RestartedServerTest(StoreTest):
         for name in names:
             kv = self.open(
                 "dist_sync",
-                address=self.server.address,
+                target=self.server.address,
                 namespace=name,
                 **{"lease": 2, "step_timeout": 60, **options},
             )
             kv.set_optimizer("accumulate", scale=1)
             kv.init("w", full(0))
             for _ in range(2):
-                kv.pushpull("w", full(1), out=full(0))
+                kv.push_pull("w", full(1), out=full(0))
             workers[name] = kv
         return workers
 
     def go_on(self, kv):
         for _ in range(kv.resume(), 4):
-            value = kv.pushpull("w", full(1))
+            value = kv.push_pull("w", full(1))
         self.assert_array(value, full(3))
 
     def test_whatever_call_finds_a_restart_says_so(self):
@@ -102,7 +102,7 @@ class RestartedServerTest(StoreTest):
             "pull of rows": lambda kv: kv.row_sparse_pull(
                 "w", full(0), row_ids=np.array([1])
             ),
-            "pushpull": lambda kv: kv.pushpull("w", full(1), out=full(0)),
+            "push_pull": lambda kv: kv.push_pull("w", full(1), out=full(0)),
             "init": lambda kv: kv.init("v", full(1)),
             "barrier": lambda kv: kv.barrier(),
             "other verbs": lambda kv: kv.set_updater("stored += grad"),
@@ -117,7 +117,7 @@ class RestartedServerTest(StoreTest):
     def test_who_resumes_hears_that_the_namespace_is_gone(self):
         workers = self.open_workers(["a", "b"])
         self.kill_and_start()
-        self.assert_refused(lambda: workers["a"].pushpull("w", full(1)))
+        self.assert_refused(lambda: workers["a"].push_pull("w", full(1)))
         for kv in workers.values():
             with self.assertRaises(tensorkv.NotFoundError) as raised:
                 kv.resume()
@@ -142,7 +142,7 @@ class RestartedServerTest(StoreTest):
     def test_who_resumes_knows_its_new_rank(self):
         def open_store():
             return self.open(
-                "dist_async", address=self.server.address, namespace="async"
+                "dist_async", target=self.server.address, namespace="async"
             )
 
         kv = open_store()
@@ -161,7 +161,7 @@ class RestartedServerTest(StoreTest):
         self.assertEqual(client.list_checkpoints(), [])
         client.init("w", full(1))
         saved = client.save_checkpoint("first")
-        self.assertEqual(saved["num_keys"], 1)
+        self.assertEqual(saved.num_keys, 1)
         self.assertEqual(client.list_checkpoints(), [saved])
         client.push("w", full(2))
         with self.assertRaises(tensorkv.AlreadyExistsError):
@@ -172,9 +172,13 @@ class RestartedServerTest(StoreTest):
         client.restore_checkpoint("first", on_existing="replace")
         client.reconnect()
         self.assert_array(client.pull("w"), full(1))
-        names = [each["name"] for each in client.list_namespaces()]
+        self.assertEqual(client.verify_checkpoint("first"), saved)
+        client.delete_checkpoint("first")
+        with self.assertRaises(tensorkv.NotFoundError):
+            client.verify_checkpoint("first")
+        names = [each.name for each in client.list_namespaces()]
         self.assertEqual(names, ["copy", "default"])
-        self.assertEqual(client.describe_server()["devices"], ["cpu"])
+        self.assertEqual(client.describe_server().devices, ["cpu"])
 
     def kill_and_start(self):
         self.server.kill()

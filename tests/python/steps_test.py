@@ -137,7 +137,7 @@ class PushesOfOneKeyTest(StoreTest):
             for _ in range(NUM_PUSHES):
                 # Calls have the keys in different orders.
                 kv.push(["a", "b"] if i % 2 else ["b", "a"], [full(1)] * 2)
-                kv.pushpull(["b", "c"], [full(1), full(1)], out=[full(0)] * 2)
+                kv.push_pull(["b", "c"], [full(1), full(1)], out=[full(0)] * 2)
 
         self.together(range(NUM_THREADS), work)
 
@@ -155,7 +155,7 @@ class PushesOfOneKeyTest(StoreTest):
 
             def push(key):
                 for _ in range(20):
-                    kv.pushpull(key, full(1), out=full(0))
+                    kv.push_pull(key, full(1), out=full(0))
 
             self.together(["a", "b", "a"], push)
             return kv.pull(["a", "b"])

@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 import tensorkv
 
-ADDRESS = os.environ["TENSORKV_ADDRESS"]
+ADDRESS = os.environ["TENSORKV_TARGET"]
 
 _numbers = itertools.count()
 
@@ -28,7 +28,7 @@ class StoreTest(unittest.TestCase):
     def open(self, kind="local", **options):
         if kind.startswith(("dist", "byteps")):
             options = {
-                "address": ADDRESS,
+                "target": ADDRESS,
                 "namespace": new_namespace(),
                 "timeout": 60,
                 **options,

@@ -72,7 +72,7 @@ def hook(address, namespace):
         )
         kv = tensorkv.create(
             "dist_sync",
-            address=address,
+            target=address,
             namespace=namespace,
             num_workers=NUM_WORKERS,
         )
@@ -131,7 +131,7 @@ def run_examples(*commands):
 
 
 def publish(address, namespace):
-    options = [f"--address={address}", f"--name={namespace}"]
+    options = [f"--target={address}", f"--name={namespace}"]
     trained, read = run_examples(
         ["publish_weights.py", "train", *options],
         ["publish_weights.py", "read", "--bfloat16", *options],

@@ -229,7 +229,7 @@ class StoreOptimizerTest(StoreTest):
         module[0](module[1](torch.tensor([1]))).sum().backward()
         with self.assertRaisesRegex(tensorkv.UnimplementedError, "model/2"):
             optimizer.step()
-        self.assertEqual(optimizer._store.client.stat("model/0")["version"], 1)
+        self.assertEqual(optimizer._store.client.stat("model/0").version, 1)
 
     def test_a_change_that_did_not_reach_the_store_is_told_again(self):
         expected, module = network(), network()
@@ -502,10 +502,10 @@ class GroupsTest(StoreTest):
         FederatedAveraging(network(), kv, "model").average()
         kv.leave()
         kv = self.open("dist_sync", namespace=kv.client.namespace)
-        rules = kv.client.describe_namespace()["rules"]
+        rules = kv.client.describe_namespace().rules
         with self.assertRaises(tensorkv.AlreadyExistsError):
             DiLoCo(network(), kv, 1, name="model")
-        self.assertEqual(kv.client.describe_namespace()["rules"], rules)
+        self.assertEqual(kv.client.describe_namespace().rules, rules)
 
 
 class HookTest(StoreTest):

@@ -1,5 +1,6 @@
-"""The transcripts in the documentation, run as they stand."""
+"""What the documentation says: its transcripts are run as they stand."""
 
+import ast
 import doctest
 import os
 import pathlib
@@ -42,6 +43,15 @@ class TranscriptsTest(unittest.TestCase):
 
     def test_docstrings(self):
         self.assertEqual(doctest.testmod(tensorkv.kvstore).failed, 0)
+
+    def test_docstrings_name_no_file_that_a_wheel_lacks(self):
+        for path in pathlib.Path("python/tensorkv").rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                    self.assertNotRegex(
+                        ast.get_docstring(node) or "",
+                        r"\b(client|contract|docs|proto|service)/|\.(md|h)\b",
+                    )
 
 
 if __name__ == "__main__":

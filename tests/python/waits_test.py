@@ -8,19 +8,22 @@ import unittest
 
 import tensorkv
 from tensorkv._waits import WaitLog, whom
+from tensorkv.dist_kvstore import silent_of
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import StoreTest, full
 
 
-def worker(rank, step, live=True, left=False):
-    return {
-        "rank": rank,
-        "name": f"w{rank}",
-        "step": step,
-        "live": live,
-        "left": left,
-    }
+def worker(rank, step, live=True, left=False, lease_remaining=9.0):
+    return tensorkv.WorkerStatus(
+        name=f"w{rank}",
+        rank=rank,
+        epoch=1,
+        live=live,
+        lease_remaining=lease_remaining if live else 0.0,
+        left=left,
+        step=step,
+    )
 
 
 class Warnings(logging.Handler):
@@ -39,28 +42,40 @@ class Warnings(logging.Handler):
 class WhomTest(unittest.TestCase):
 
     def test_names_those_who_are_behind(self):
-        status = {
-            "num_workers": 5,
-            "workers": [
-                worker(0, 7),
-                worker(1, 6),
-                worker(2, 7, live=False),
-                worker(3, 7, live=False, left=True),
-            ],
-        }
+        members = [
+            worker(0, 7),
+            worker(1, 6),
+            worker(2, 7, live=False),
+            worker(3, 7, live=False, left=True),
+        ]
         self.assertEqual(
-            whom(status, 0, 7),
+            whom(members, 5, 0, 7),
             "rank 1 (w1, at step 6), rank 2 (w2, lost at step 7), "
             "rank 3 (w3, left at step 7), rank 4, which has not joined",
         )
 
     def test_a_barrier_needs_all_others(self):
-        status = {"num_workers": 0, "workers": [worker(0, 7), worker(1, 9)]}
-        self.assertEqual(whom(status, 1, 0), "rank 0 (w0, at step 7)")
+        members = [worker(0, 7), worker(1, 9)]
+        self.assertEqual(whom(members, 0, 1, 0), "rank 0 (w0, at step 7)")
 
     def test_where_nobody_is_behind_it_is_the_server(self):
-        status = {"num_workers": 1, "workers": [worker(0, 7)]}
-        self.assertEqual(whom(status, 0, 7), "the server")
+        self.assertEqual(whom([worker(0, 7)], 1, 0, 7), "the server")
+
+
+class SilentTest(unittest.TestCase):
+
+    def test_who_joins_waits_for_the_place_of_one_that_may_be_lost(self):
+        members = [
+            worker(0, 7),
+            worker(1, 7, lease_remaining=1.0),
+            # Its lease has ended since the place was refused.
+            worker(2, 7, live=False),
+            worker(3, 7, live=False, left=True),
+        ]
+        self.assertEqual(
+            silent_of(members, lease=10),
+            {"rank 1 (w1)": 1.0, "rank 2 (w2)": 0.0},
+        )
 
 
 class WaitLogTest(StoreTest):
@@ -77,7 +92,7 @@ class WaitLogTest(StoreTest):
 
         def wait():
             with self.assertRaises(tensorkv.ClosedError):
-                kv.pushpull("w", full(1))
+                kv.push_pull("w", full(1))
 
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -86,7 +101,7 @@ class WaitLogTest(StoreTest):
         waiting.join()
         self.assertRegex(
             self.warnings.text,
-            "^pushpull of step 1 has waited .* for rank 1, which has not join",
+            "^push_pull of step 1 has waited .* for rank 1, which has not join",
         )
 
     def test_a_server_that_does_not_answer_is_named(self):

@@ -60,8 +60,8 @@ done
 mkdir service
 ln -s ../bin/tensorkv-server service/tensorkv-server
 start_server
-alone bin/tensorkv --server="$server" init w --shape=2 --fill=3
-[[ $(alone bin/tensorkv --server="$server" pull w) == '3.0 3.0' ]] ||
+alone bin/tensorkv --target="$server" init w --shape=2 --fill=3
+[[ $(alone bin/tensorkv --target="$server" pull w) == '3.0 3.0' ]] ||
   fail "pull"
 
 alone ./run-tests >"$TEST_TMPDIR/output" || fail "$(<"$TEST_TMPDIR/output")"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List
 
 import torch
 
@@ -24,7 +24,7 @@ def _check_has_rounds(store: KVStore, what: str) -> None:
 class MeanGradients:
     """A communication hook of DistributedDataParallel that uses a store.
 
-        kv = tensorkv.create("dist_sync", address=..., num_workers=4)
+        kv = tensorkv.create("dist_sync", target=..., num_workers=4)
         kv.set_gradient_compression({"type": "2bit", "threshold": 0.01})
         model.register_comm_hook(MeanGradients(kv), MeanGradients.hook)
 
@@ -85,7 +85,7 @@ class MeanGradients:
             if index not in self._keys or key != earlier:
                 self._store.init(key, torch.zeros_like(total))
                 self._keys[index] = key
-            self._store.pushpull(key, total)
+            self._store.push_pull(key, total)
             if key != earlier and self._store.rank == 0:
                 # All workers have pushed after they were done with that one.
                 self._store.client.delete(earlier)
@@ -181,13 +181,13 @@ class FederatedAveraging(_Copies):
 
         Errors: ValueError where it is negative or not finite, or all are 0;
         InvalidArgumentError for a store that compresses; those of
-        KVStore.pushpull.
+        KVStore.push_pull.
         """
         if not 0 <= weight < math.inf:
             raise ValueError(f"weight: expected 0 or more, got {weight}")
         _check_is_exact(self._store)
         sums = self._sums(weight)
-        self._store.pushpull(self._all_keys(), sums)
+        self._store.push_pull(self._all_keys(), sums)
         self._take(sums)
 
     def _begin(self) -> None:
@@ -268,7 +268,7 @@ class DiLoCo(_Copies):
             return False
         values = self._values()
         moves = [old - new for old, new in zip(self._start, values)]
-        self._store.pushpull(self._keys, moves, out=values)
+        self._store.push_pull(self._keys, moves, out=values)
         put_back(self._tensors.values(), values)
         self._start = [value.clone() for value in values]
         return True

@@ -32,7 +32,7 @@ class StoreOptimizer(torch.optim.Optimizer):
     gradients, and keeps its state. Formulas are PyTorch's own: a training with
     one worker goes as it would without the store, up to rounding.
 
-        kv = tensorkv.create("dist_sync", address=..., num_workers=4)
+        kv = tensorkv.create("dist_sync", target=..., num_workers=4)
         optimizer = StoreOptimizer(
             torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), kv
         )
@@ -130,26 +130,26 @@ class StoreOptimizer(torch.optim.Optimizer):
         """Pushes the gradients, and pulls what the parameters have become.
 
         Returns what `closure` returns. Errors: UnimplementedError for sparse
-        gradients, before any is pushed; those of KVStore.pushpull.
+        gradients, before any is pushed; those of KVStore.push_pull.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        updated = [p for p in self._keys if p.grad is not None]
-        for parameter in updated:
-            if parameter.grad.layout != torch.strided:
+        updated = {p: p.grad for p in self._keys if p.grad is not None}
+        for parameter, gradient in updated.items():
+            if gradient.layout != torch.strided:
                 raise UnimplementedError(
                     f"gradient of {self._keys[parameter]!r}: expected a dense "
-                    f"one, got {parameter.grad.layout}: keep such a table in "
-                    "the store alone, by pull_rows and push_rows of its client"
+                    f"one, got {gradient.layout}: keep such a table in the "
+                    "store alone, by pull_rows and push_rows of its client"
                 )
         self._set_rules()
         keys = [self._keys[parameter] for parameter in updated]
-        gradients = [on_host(parameter.grad) for parameter in updated]
+        gradients = [on_host(gradient) for gradient in updated.values()]
         values = [on_host(parameter) for parameter in updated]
         if keys:
-            self._store.pushpull(keys, gradients, out=values)
+            self._store.push_pull(keys, gradients, out=values)
         put_back(updated, values)
         return loss
 
@@ -157,7 +157,7 @@ class StoreOptimizer(torch.optim.Optimizer):
         """The step to make next, by KVStore.resume, with its parameters.
 
         For a worker that has come back, and where the server was restarted from
-        a checkpoint, which `step` tells by an error as KVStore.pushpull does:
+        a checkpoint, which `step` tells by an error as KVStore.push_pull does:
         tensorkv.DistKVStore has the loop.
         """
         step = self._store.resume()
@@ -222,7 +222,7 @@ class _Rule(NamedTuple):
     """A rule's name, or an expression, and its hyperparameters."""
 
     text: str
-    hyperparameters: Dict[str, float]
+    hyperparameters: Dict[str, Any]
 
 
 def _check_has_no_state(states: Iterable[Dict[str, Any]]) -> None:

@@ -209,7 +209,7 @@ class Publisher:
     def _tidy(self, client: Client) -> None:
         """Deletes what belongs to no state that is published."""
         manifest = _manifest_in(client, self._name)
-        self._keep(client, manifest and manifest.state)
+        self._keep(client, manifest.state if manifest else None)
 
     def _keep(self, client: Client, state: Optional[str]) -> None:
         """Deletes all states but that one, if one is given.

@@ -287,12 +287,12 @@ TEST_F(CliEnvironmentTest,
 TEST_F(CliEnvironmentTest, ServerOfTheEnvironmentIsTheDefault) {
   Run({"ls"}, out_);
   EXPECT_EQ(target_, "127.0.0.1:7363");
-  setenv("TENSORKV_SERVER", "10.0.0.4:7363", /*overwrite=*/1);
+  setenv("TENSORKV_TARGET", "10.0.0.4:7363", /*overwrite=*/1);
   Run({"ls"}, out_);
   EXPECT_EQ(target_, "10.0.0.4:7363");
-  Run({"ls", "--server=10.0.0.5:1"}, out_);
+  Run({"ls", "--target=10.0.0.5:1"}, out_);
   EXPECT_EQ(target_, "10.0.0.5:1");
-  unsetenv("TENSORKV_SERVER");
+  unsetenv("TENSORKV_TARGET");
 }
 
 TEST_F(CliEnvironmentTest, CredentialsAreFlagsOfAllCommands) {

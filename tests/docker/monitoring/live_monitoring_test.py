@@ -135,7 +135,7 @@ class Server:
 
     def cli(self, *arguments):
         return subprocess.Popen(
-            ["client/cli/tensorkv", "--server=" + self.address, *arguments],
+            ["client/cli/tensorkv", "--target=" + self.address, *arguments],
             stdout=subprocess.DEVNULL)
 
     def run(self, *arguments):

@@ -66,7 +66,7 @@ class TrainerTest : public ::testing::Test {
 
   TrainingOptions Options(const std::string& name_space) const {
     TrainingOptions options;
-    options.server = server_->address();
+    options.target = server_->address();
     options.name_space = name_space;
     options.data_dir = DataDir();
     options.num_workers = 2;

@@ -12,7 +12,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 def store(name: str, array: Floats) -> None:
     with tensorkv.create(
-        "dist_sync", address="host:1", num_workers=4, worker_name="w0"
+        "dist_sync", target="host:1", num_workers=4, worker_name="w0"
     ) as kv:
         step = kv.resume()
         kv.init(["a", "b"], [array, array])
@@ -29,9 +29,9 @@ def client(array: Floats) -> None:
     client = tensorkv.Client("host:1", timeout=3)
     versions: List[int] = client.init(["a"], [array], on_existing="keep")
     version: Optional[int] = client.push("a", array)
-    shape = client.stat("a")["shape"]
-    for worker in client.describe_namespace()["workers"]:
-        print(worker["name"], worker["step"], shape, version, versions)
+    shape = client.stat("a").shape
+    for worker in client.describe_namespace().workers:
+        print(worker.name, worker.step, shape, version, versions)
 
 
 async def coroutines(array: Floats) -> None:
@@ -40,7 +40,8 @@ async def coroutines(array: Floats) -> None:
     await client.aio.push(["a"], [pulled])
     await client.aio.set_rule("sgd", learning_rate=0.1)
     keys: List[str] = await client.aio.keys(prefix="a")
-    print(keys, await client.aio.create_namespace("n", mode="sync"))
+    await client.aio.create_namespace("n", mode="sync", timeout=3)
+    print(keys, (await client.aio.save_checkpoint()).num_keys)
     kv = tensorkv.create()
     await kv.aio.push("a", array)
     same: Floats = await kv.aio.broadcast("a", array, out=array)

@@ -9,7 +9,7 @@ array = np.zeros(3)
 
 
 def options() -> None:
-    tensorkv.create("dist_sync", adress="host:1")  # E
+    tensorkv.create("dist_sync", taget="host:1")  # E
     tensorkv.create("dist_sync", num_workers="4")  # E
     tensorkv.Client("host:1", tmeout=3)  # E
 
@@ -25,12 +25,15 @@ def store(kv: tensorkv.DistKVStore, local: tensorkv.KVStore) -> None:
 def client(client: tensorkv.Client) -> None:
     client.init("w", array, on_existing="kep")  # E
     client.restore_checkpoint("c", on_existing="keep")  # E
+    client.create_namespace("n", on_existing="replace")  # E
+    client.stat("w")["version"]  # E
+    client.save_checkpoint("c").num_key  # E
     client.create_namespace("n", mode="synch")  # E
     client.create_namespace("n", on_worker_loss="go on")  # E
     version: str = client.init("w", array)  # E
     client.pull(["a", "b"]).shape  # E
-    client.stat("w")["verion"]  # E
-    client.describe_namespace()["wrkers"]  # E
+    client.stat("w").verion  # E
+    client.describe_namespace().wrkers  # E
     client.push("w", array, step="1")  # E
 
 
