@@ -207,7 +207,7 @@ struct WholeCall {
 };
 
 // What a namespace has told last of its changes.
-struct Told {
+struct ToldRevision {
   uint64_t revision = 0;
   uint64_t updates_applied = 0;
 };

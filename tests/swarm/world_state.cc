@@ -368,7 +368,7 @@ void WorldState::CheckBudgets(bool is_empty) {
 // one.
 void WorldState::CheckRevision(const NamespaceStatus& status) {
   if (is_cluster()) return;
-  Told& told = told_[status.uid()];
+  ToldRevision& told = told_[status.uid()];
   const bool has_updated = status.updates_applied() > told.updates_applied;
   const bool is_quiet = is_stepped() && scheduler_->num_ready() == 0;
   if (status.revision() < told.revision ||

@@ -182,7 +182,7 @@ class WorldState {
   // How often servers have begun or ended to move, restore or learn something.
   uint64_t num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   // By uid.
-  std::map<uint64_t, Told> told_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, ToldRevision> told_ ABSL_GUARDED_BY(mutex_);
   // The last messages of moves, each with its receiver.
   std::vector<std::pair<uint32_t, MoveRequest>> messages_
       ABSL_GUARDED_BY(mutex_);
