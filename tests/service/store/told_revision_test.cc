@@ -40,13 +40,14 @@ TEST_F(ToldRevisionTest, RisesOnceByACallThatChangesAnything) {
 // Whoever is told a revision finds all that was decided up to it.
 TEST_F(ToldRevisionTest, IsToldWhenAllUpToItHasEnded) {
   ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Init("a", 1));
   const auto revision = [&] { return testing::Described(store_).revision(); };
   const uint64_t before = revision();
   backend_.Hold();
   std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
   backend_.WaitUntilHeld();
 
-  ASSERT_OK(Init("a", 1));
+  ASSERT_OK(store_.Delete(testing::DeleteOf({"a"})));
 
   EXPECT_EQ(revision(), before);
   backend_.Release();

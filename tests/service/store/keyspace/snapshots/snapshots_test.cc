@@ -295,26 +295,6 @@ TEST_F(SnapshotsTest, ChangesOfRulesDoNotReachThoseThatWereOpen) {
       << "what waits is computed with the rule that comes";
 }
 
-TEST_F(SnapshotsTest, ThatFindsNoRoomFailsAndThePushDoesNot) {
-  constexpr int64_t kElements = 1 << 16;
-  constexpr uint64_t kValueBytes = kElements * sizeof(float);
-  NamespaceConfig config;
-  // A value, two states, a contribution and a new value.
-  config.budget_bytes = 5 * kValueBytes + kValueBytes / 2;
-  CreateNamespace("n", config);
-  SetRule("n", "adam");
-  Init("n", "k", kElements);
-  ASSERT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
-  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
-    return PushTo(store_, PushOf("n", "k", kElements)).Wait().status();
-  });
-
-  EXPECT_THAT(store_.TakeSnapshot({"n"}, snapshot),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-
-  EXPECT_OK(PushTo(store_, PushOf("n", "k", kElements)).Wait().status());
-}
-
 // What a worker has contributed after the moment of a snapshot is not known to
 // it, be the round open, closed, or skipped by all.
 TEST_F(SnapshotsTest, RoundsAreThoseOfItsMoment) {
