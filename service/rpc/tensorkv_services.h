@@ -27,12 +27,12 @@ namespace tensorkv {
 // here goes to UnimplementedService.
 //
 // Nothing that takes long, or may block, runs on gRPC's few threads: requests
-// of more than 1 MiB (messages of 2 MiB in streams, and of other servers) or
-// 1024 entries, and verbs that read or change many keys, run on a pool, where
-// callers take turns and none has all threads (TaskOwnerOf). Verbs that wait
-// for a disk or for other servers have pools of their own (Threads). So
-// whatever the others do, leases are renewed and small calls go on, and so do
-// large ones whatever is waited for.
+// of more than a tensor of 1 MiB (messages of 2 MiB in streams, and of other
+// servers) or 1024 entries, and verbs that read or change many keys, run on a
+// pool, where callers take turns and none has all threads (TaskOwnerOf). Verbs
+// that wait for a disk or for other servers have pools of their own (Threads).
+// So whatever the others do, leases are renewed and small calls go on, and so
+// do large ones whatever is waited for.
 class TensorKvServices {
  public:
   // All outlive the server that the services are registered with; the pool of

@@ -262,14 +262,14 @@ TEST_F(CheckpointsTest, AnswerToAnUpdateOfANamespaceIsRemembered) {
   };
   UpdateNamespaceRequest call = update_of(2);
   SetCallId(CallId{"client", 1}, call);
-  ASSERT_OK(before.store().UpdateNamespace(call));
+  ASSERT_OK(testing::MakeNow(before.store(), call));
   ASSERT_OK(before.checkpoints().Save());
   SavedStore& after = Restart();
   ASSERT_OK(after.checkpoints().RestoreLast());
-  ASSERT_OK(after.store().UpdateNamespace(update_of(4)));
+  ASSERT_OK(testing::MakeNow(after.store(), update_of(4)));
 
   ASSERT_OK_AND_ASSIGN(const UpdateNamespaceReply again,
-                       after.store().UpdateNamespace(call));
+                       testing::MakeNow(after.store(), call));
 
   EXPECT_EQ(again.config().gradient_guard().max_norm(), 2);
   EXPECT_EQ(testing::ConfigOf(testing::Described(after.store(), ""))

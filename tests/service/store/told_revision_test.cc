@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
@@ -33,7 +34,7 @@ TEST_F(ToldRevisionTest, RisesOnceByACallThatChangesAnything) {
   EXPECT_FALSE(Push(PushOf("c", 2)).ok());
   ASSERT_OK(Pull(PullOf("a")));
   EXPECT_EQ(revision(), before + 3);
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"a", "b"})));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"a", "b"})));
   EXPECT_EQ(revision(), before + 4);
 }
 
@@ -47,7 +48,7 @@ TEST_F(ToldRevisionTest, IsToldWhenAllUpToItHasEnded) {
   std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
   backend_.WaitUntilHeld();
 
-  ASSERT_OK(store_.Delete(testing::DeleteOf({"a"})));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({"a"})));
 
   EXPECT_EQ(revision(), before);
   backend_.Release();

@@ -158,7 +158,7 @@ TEST_P(EachChangeTest, ArrivesWithTheLastStage) {
 }
 
 void Delete(MemoryTensorStore& store) {
-  EXPECT_OK(store.Delete(testing::DeleteOf({"b"}, "n"), {}));
+  EXPECT_OK(testing::MakeNow(store, testing::DeleteOf({"b"}, "n")));
 }
 
 void Create(MemoryTensorStore& store, const std::string& key,
@@ -197,7 +197,7 @@ void SetMomentumOfB(MemoryTensorStore& store) {
 }
 
 void SetRuleTo(MemoryTensorStore& store, const std::string& rule) {
-  EXPECT_OK(store.SetRule(testing::SetRuleOf(rule, "*", "n"), {}));
+  EXPECT_OK(testing::MakeNow(store, testing::SetRuleOf(rule, "*", "n")));
 }
 
 // Under another rule all keys have other states, and are sent anew.
@@ -236,9 +236,9 @@ INSTANTIATE_TEST_SUITE_P(
                {"a", "b", "c"}},
         Change{"SetMultipliers",
                [](MemoryTensorStore& store) {
-                 EXPECT_OK(store.SetMultipliers(
-                     testing::SetMultipliersOf({.learning_rate = 2}, "b", "n"),
-                     {}));
+                 EXPECT_OK(testing::MakeNow(
+                     store, testing::SetMultipliersOf({.learning_rate = 2}, "b",
+                                                      "n")));
                  PushB(store);
                },
                {"a", "b", "c"}},
@@ -289,11 +289,13 @@ TEST_F(MovedChangesTest, GroupArrivesAsItIsInTheEnd) {
   CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
   const auto join = [&](const std::string& name) {
     return WorkerOf(
-        store_.Join(testing::JoinOf("s", name, absl::Minutes(5)))->worker());
+        testing::MakeNow(store_, testing::JoinOf("s", name, absl::Minutes(5)))
+            ->worker());
   };
   const Worker first = join("first");
   ASSERT_OK(TakeChanges());
-  ASSERT_OK(store_.Leave(testing::RequestOfMember<LeaveRequest>("s", first)));
+  ASSERT_OK(testing::MakeNow(
+      store_, testing::RequestOfMember<LeaveRequest>("s", first)));
   join("second");
 
   ASSERT_OK(TakeLast());
@@ -307,7 +309,7 @@ TEST_F(MovedChangesTest, GroupArrivesAsItIsInTheEnd) {
 
 TEST_F(MovedChangesTest, NamespaceThatIsDeletedEndsTheMove) {
   ASSERT_OK(TakeChanges());
-  ASSERT_OK(store_.DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(store_, testing::RemoveOf("n")));
 
   EXPECT_THAT(TakeLast(), StatusIs(absl::StatusCode::kAborted));
 
@@ -317,7 +319,7 @@ TEST_F(MovedChangesTest, NamespaceThatIsDeletedEndsTheMove) {
 
 TEST_F(MovedChangesTest, NamespaceThatWasReplacedAtTheReceiverTakesNoChanges) {
   ASSERT_OK(TakeChanges());
-  ASSERT_OK(other_.DeleteNamespace(testing::RemoveOf("n")));
+  ASSERT_OK(testing::MakeNow(other_, testing::RemoveOf("n")));
 
   EXPECT_THAT(TakeChanges(), StatusIs(absl::StatusCode::kAborted));
 }
@@ -337,7 +339,7 @@ TEST_F(MovedChangesTest, MoveThatCannotRecordARemovalEndsWithoutHarm) {
       status = testing::InitNow(store_, std::move(request)).status();
     }
   }
-  ASSERT_OK(store_.Delete(testing::DeleteOf({long_name}, "full"), {}));
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({long_name}, "full")));
 
   EXPECT_THAT(TakeLast(), StatusIs(absl::StatusCode::kResourceExhausted));
 
