@@ -19,6 +19,7 @@
 #include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/worker_requests.h"
 
@@ -144,17 +145,19 @@ class FullBudgetTest : public SnapshotCopiesTest,
                        public ::testing::WithParamInterface<const char*> {
  protected:
   FullBudgetTest() {
-    const std::string rule = GetParam();
     NamespaceConfig config;
-    const uint64_t per_key = rule == "adam" ? 3 : 1;
-    config.budget_bytes =
-        (keys_.size() * per_key + 2) * kTensorBytes + kOtherBytes;
+    config.budget_bytes = BudgetBytes();
     CreateNamespace("n", config);
-    SetRule("n", rule);
+    SetRule("n", GetParam());
     for (const std::string& key : keys_) {
       Init("n", key, kElements);
       EXPECT_OK(PushTo(store_, PushOf("n", key, kElements)).Wait().status());
     }
+  }
+  // Of values, states, and what a push brings and makes.
+  uint64_t BudgetBytes() const {
+    const uint64_t per_key = GetParam() == std::string("adam") ? 3 : 1;
+    return (keys_.size() * per_key + 2) * kTensorBytes + kOtherBytes;
   }
   uint64_t Retained() {
     return testing::Described(store_, "n").memory().retained();
@@ -222,6 +225,37 @@ TEST_P(FullBudgetTest, HasRoomForKeysInThePlaceOfThoseThatWereDeleted) {
   EXPECT_EQ(Retained(), 0u);
 }
 
+// The server has no room either.
+TEST_P(FullBudgetTest, SnapshotThatNeedsTooMuchFailsAndNoPushDoes) {
+  MemoryTensorStore store(
+      {.budget_bytes = BudgetBytes(), .max_retained_bytes = kTensorBytes},
+      &backend_, &alarms_);
+  const auto push = [&] {
+    for (const std::string& key : keys_) {
+      EXPECT_OK(
+          PushTo(store, PushOf("default", key, kElements)).Wait().status());
+    }
+  };
+  ASSERT_OK(store.SetRule(testing::SetRuleOf(GetParam(), "*", "default")));
+  for (const std::string& key : keys_) {
+    InitRequest request = {.name_space = "default"};
+    request.entries.push_back({key, OnesOf(kElements)});
+    ASSERT_OK(testing::InitNow(store, std::move(request)));
+  }
+  push();
+  KeptSnapshot failing([&](const NamespaceSnapshot&) {
+    push();
+    return absl::OkStatus();
+  });
+
+  EXPECT_THAT(store.TakeSnapshot({"default"}, failing),
+              testing::HasReason(Reason::kOverBudget));
+
+  failing.keys.clear();
+  EXPECT_EQ(testing::Described(store).memory().retained(), 0u);
+  push();
+}
+
 INSTANTIATE_TEST_SUITE_P(Rules, FullBudgetTest,
                          ::testing::Values("assign", "sgd", "adam"),
                          [](const auto& info) {
@@ -254,38 +288,6 @@ TEST_F(SnapshotCopiesTest, RowsNeedNoRoomForWhatSnapshotsTake) {
   const v1::MemoryUse after = testing::Described(store_, "n").memory();
   EXPECT_EQ(after.values(), before);
   EXPECT_EQ(after.retained(), 2 * kTensorBytes) << "the snapshot's";
-}
-
-TEST_F(SnapshotCopiesTest, OneThatNeedsTooMuchFailsAndNoPushDoes) {
-  const std::vector<std::string> keys = {"a", "b", "c", "d", "e"};
-  MemoryTensorStore store({.budget_bytes = 7 * kTensorBytes + kOtherBytes,
-                           .max_retained_bytes = kTensorBytes},
-                          &backend_, &alarms_);
-  const auto push = [&] {
-    for (const std::string& key : keys) {
-      EXPECT_OK(
-          PushTo(store, PushOf("default", key, kElements)).Wait().status());
-    }
-  };
-  for (const std::string& key : keys) {
-    InitRequest request = {.name_space = "default"};
-    request.entries.push_back({key, OnesOf(kElements)});
-    ASSERT_OK(testing::InitNow(store, std::move(request)));
-  }
-  KeptSnapshot failing([&](const NamespaceSnapshot&) {
-    push();
-    return absl::OkStatus();
-  });
-
-  EXPECT_THAT(store.TakeSnapshot({"default"}, failing),
-              testing::HasReason(Reason::kOverBudget));
-
-  failing.keys.clear();
-  EXPECT_EQ(testing::Described(store).memory().retained(), 0u);
-  push();
-  KeptSnapshot next;
-  ASSERT_OK(store.TakeSnapshot({"default"}, next));
-  EXPECT_THAT(next.keys, SizeIs(keys.size()));
 }
 
 // Nobody writes the states again.
