@@ -405,7 +405,7 @@ TEST_F(GivenUpMovesTest, KeysOfWhichSomeFindNoRoomGo) {
 TEST_F(GivenUpMovesTest, KeysWhoseNamespaceIsDeletedMeanwhileGo) {
   a_->call = [&, num_calls = 0](const MoveRequest& request) mutable {
     if (++num_calls == 2) {
-      EXPECT_OK(a_->store().DeleteNamespace(testing::RemoveOf(kNamespace)));
+      EXPECT_OK(testing::MakeNow(a_->store(), testing::RemoveOf(kNamespace)));
     }
     return b_->Take(request);
   };

@@ -211,7 +211,8 @@ TEST_F(SnapshotsTest, RoundThatFailsAndIsClearedBeforeTheWalkIsLeftBehind) {
   std::vector<Worker> workers;
   for (const char* const name : {"a", "b"}) {
     workers.push_back(WorkerOf(
-        store_.Join(testing::JoinOf("s", name, absl::Minutes(1)))->worker()));
+        testing::MakeNow(store_, testing::JoinOf("s", name, absl::Minutes(1)))
+            ->worker()));
   }
   backend_.Hold();
   for (const Worker& worker : workers) {
@@ -229,8 +230,8 @@ TEST_F(SnapshotsTest, RoundThatFailsAndIsClearedBeforeTheWalkIsLeftBehind) {
                {.name_space = "s", .worker = workers[0], .entries = {{"k"}}}),
         HasReason(Reason::kRoundFailed));
     for (const Worker& worker : workers) {
-      EXPECT_OK(
-          store_.Leave(testing::RequestOfMember<LeaveRequest>("s", worker)));
+      EXPECT_OK(testing::MakeNow(
+          store_, testing::RequestOfMember<LeaveRequest>("s", worker)));
     }
     return absl::OkStatus();
   });
@@ -251,7 +252,7 @@ TEST_F(SnapshotsTest, RoundThatFailsAfterItsKeyWasDeletedFailsTheSnapshot) {
   BeginPush(SyncPushOf(0, 1, "k", kMany));
   backend_.WaitUntilHeld();
   KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
-    EXPECT_OK(store_.Delete(testing::DeleteOf({"k"}, "s")).status());
+    EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({"k"}, "s")));
     backend_.FailApply(absl::InternalError("it fails"));
     backend_.Release();
     return absl::OkStatus();
