@@ -236,7 +236,8 @@ TEST_P(FullBudgetTest, SnapshotThatNeedsTooMuchFailsAndNoPushDoes) {
           PushTo(store, PushOf("default", key, kElements)).Wait().status());
     }
   };
-  ASSERT_OK(store.SetRule(testing::SetRuleOf(GetParam(), "*", "default")));
+  ASSERT_OK(
+      testing::MakeNow(store, testing::SetRuleOf(GetParam(), "*", "default")));
   for (const std::string& key : keys_) {
     InitRequest request = {.name_space = "default"};
     request.entries.push_back({key, OnesOf(kElements)});
