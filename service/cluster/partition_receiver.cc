@@ -111,8 +111,8 @@ absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
   MutexLock lock(&records_mutex_);
   ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
   if (set.partitions.empty()) {
-    sender.move = request.move();
     End(sender, reading.placement, absl::CancelledError("the move has ended"));
+    sender.move = request.move();
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckSet(set, reading.placement));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,14 +43,15 @@ std::vector<SavedSpace> Joined(const std::vector<SavedSpace>& stages) {
 
 }  // namespace
 
-// Takes a snapshot at the pace of a disk that the plan steps.
+// Takes a snapshot at the pace of a disk or a network that the plan steps.
 class World::Reader final : public SnapshotSink {
  public:
-  explicit Reader(bool is_slow) : is_slow_(is_slow) {}
+  // Is slow for that reason, if there is one.
+  explicit Reader(std::optional<Pause> pause = std::nullopt) : pause_(pause) {}
 
   absl::Status Begin(NamespaceSnapshot name_space) override {
     saved_.push_back({std::move(name_space), {}});
-    if (is_slow_) Scheduler::PauseHere(Pause::kReader);
+    if (pause_) Scheduler::PauseHere(*pause_);
     return absl::OkStatus();
   }
   absl::Status Add(KeySnapshot key) override {
@@ -58,7 +60,7 @@ class World::Reader final : public SnapshotSink {
       state.tensor = CopyOf(state.tensor);
     }
     saved_.back().keys.push_back(std::move(key));
-    if (is_slow_) Scheduler::PauseHere(Pause::kReader);
+    if (pause_) Scheduler::PauseHere(*pause_);
     return absl::OkStatus();
   }
   absl::Status End() override { return absl::OkStatus(); }
@@ -67,7 +69,7 @@ class World::Reader final : public SnapshotSink {
   std::vector<SavedSpace> Take() { return std::move(saved_); }
 
  private:
-  const bool is_slow_;
+  const std::optional<Pause> pause_;
   std::vector<SavedSpace> saved_;
 };
 
@@ -100,7 +102,7 @@ absl::Status World::Checkpoint(Server& server, bool is_slow) {
     }
     num_changes = num_changes_;
   }
-  Reader reader(is_slow);
+  Reader reader(is_slow ? std::optional(Pause::kReader) : std::nullopt);
   RETURN_IF_ERROR(server.store().TakeSnapshot({}, reader));
   std::vector<SavedSpace> saved = reader.Take();
   MutexLock lock(&mutex_);
@@ -265,7 +267,7 @@ absl::Status World::MovePartitions(const Action& action,
                                    const PartitionSet& set) {
   MemoryTensorStore& store = servers_[0]->store();
   absl::Status status;
-  Reader ahead(/*is_slow=*/true);
+  Reader ahead(Pause::kNetwork);
   for (int i = 0; i < action.how / 8 % 4 && status.ok(); ++i) {
     status = store.TakeChanges(set, ahead);
   }
@@ -288,7 +290,7 @@ absl::Status World::MovePartitions(const Action& action,
     MutexLock lock(&mutex_);
     fenced_.reset();
   }
-  Reader reader(/*is_slow=*/false);
+  Reader reader;
   if (status.ok()) status = store.TakeSnapshotOfFenced(reader);
   if (!status.ok() || action.how % 4 == 0) {
     store.Unfence();

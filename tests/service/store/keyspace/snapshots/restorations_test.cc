@@ -136,6 +136,7 @@ TEST_F(RestoredStatesTest, KeysThatWereRestoredBeforeMakeVersionsAboveTheirs) {
 
   const auto adoption = adopting_.StartAdoption({});
   Fill(*adoption, moved);
+  ASSERT_OK(adoption->Commit());
 
   ASSERT_OK_AND_ASSIGN(const PushReply reply, PushTo(adopting_, "k").Wait());
   EXPECT_GT(reply.results[0].version, moved.namespaces[0].max_version);
