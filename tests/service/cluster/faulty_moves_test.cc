@@ -391,7 +391,8 @@ TEST_F(GivenUpMovesTest, KeysOfWhichSomeFindNoRoomGo) {
                      *Tensor::Filled(DType::kF32, {1 << 20}, 0)));
   NamespaceConfig config = Summing();
   config.budget_bytes = 1 << 20;
-  ASSERT_OK(b_->store().CreateNamespace(
+  ASSERT_OK(testing::MakeNow(
+      b_->store(),
       testing::CreateOf(kNamespace, config, OnExisting::kFail,
                         testing::Described(a_->store(), kNamespace).uid())));
 

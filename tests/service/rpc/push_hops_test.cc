@@ -86,7 +86,7 @@ TEST_P(PushHopsTest, PushOf1MiBTakesOneHopAtMost) {
   push.call_id = CallId{.client_id = std::string(64, 'c'), .sequence = 1};
   push.entries.push_back({.key = "k", .tensor = value_});
 
-  EXPECT_LE(HopsOf(Method::kPush, ToBytes(EncodePush(push))), 1);
+  EXPECT_LE(HopsOf(Method::kPush, ToBytes(EncodeRequest(push))), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, PushHopsTest,
