@@ -121,8 +121,7 @@ void World::Leave(const Action& action) {
   Ask(
       call,
       [this, call, request] {
-        NamespaceAdmin& admin = At(*call).store();
-        return testing::MakeNow(admin, request);
+        return testing::MakeNow(At(*call).store(), request);
       },
       nullptr);
 }
