@@ -48,19 +48,6 @@ using OutcomeOfCall =
     std::conditional_t<kIsEmptyReply<ReplyTo<Request>>, absl::Status,
                        absl::StatusOr<ReplyTo<Request>>>;
 
-// Moves the reply of an OK outcome to `reply`, which an error leaves alone.
-// Returns the status of the outcome.
-template <typename Reply>
-absl::Status SetReply(absl::StatusOr<Reply> outcome, Reply& reply) {
-  if (outcome.ok()) reply = *std::move(outcome);
-  return outcome.status();
-}
-template <typename Reply>
-requires kIsEmptyReply<Reply> absl::Status SetReply(absl::Status outcome,
-                                                    Reply&) {
-  return outcome;
-}
-
 // These are true for the requests of TENSORKV_NAMESPACE_METHODS, of
 // TENSORKV_CHECKPOINT_METHODS, and of TENSORKV_SERVER_METHODS.
 template <typename Request>

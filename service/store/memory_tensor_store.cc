@@ -141,27 +141,12 @@ void MemoryTensorStore::MakeInNamespace(Request request, CallContext context,
       [in = *found, verb](auto... call) { verb(*in, std::move(call)...); });
 }
 
-void MemoryTensorStore::Pull(PullRequest request, CallContext context,
-                             ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
-  if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Pull(std::move(request), WithinMaxWait(std::move(context)),
-                 std::move(done));
-}
-
 void MemoryTensorStore::PushPull(PushPullRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
   if (!found.ok()) return std::move(done)(found.status());
   PushPullOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
                std::move(done));
-}
-
-void MemoryTensorStore::GetState(GetStateRequest request, CallContext context,
-                                 ReplyCallback<GetStateReply> done) {
-  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
-  if (!found.ok()) return std::move(done)(found.status());
-  (*found)->GetState(std::move(request), context, std::move(done));
 }
 
 #define TENSORKV_VERB(name, ...)                                           \
@@ -185,30 +170,30 @@ absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
   return found->List(request);
 }
 
-void MemoryTensorStore::Stat(StatRequest request, CallContext context,
-                             ReplyCallback<StatReply> done) {
-  const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
-  if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Stat(std::move(request), std::move(context), std::move(done));
-}
+#define TENSORKV_READ(name)                                                  \
+  void MemoryTensorStore::name(name##Request request, CallContext context,   \
+                               ReplyCallback<name##Reply> done) {            \
+    const absl::StatusOr<NamespacePtr> found =                               \
+        FindFor(context.caller, request);                                    \
+    if (!found.ok()) return std::move(done)(found.status());                 \
+    (*found)->name(std::move(request), std::move(context), std::move(done)); \
+  }
+TENSORKV_READ(Pull)
+TENSORKV_READ(GetState)
+TENSORKV_READ(Stat)
+#undef TENSORKV_READ
 
-absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
-                                          const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return found->CheckInit(request, context.caller);
-}
-
-absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
-                                          const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return found->CheckPush(request, context.caller);
-}
-
-absl::Status MemoryTensorStore::CheckSetState(const SetStateRequest& request,
-                                              const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, FindFor(context.caller, request));
-  return found->CheckSetState(request, context.caller);
-}
+#define TENSORKV_CHECK(name)                                                \
+  absl::Status MemoryTensorStore::Check##name(const name##Request& request, \
+                                              const CallContext& context) { \
+    ASSIGN_OR_RETURN(const NamespacePtr found,                              \
+                     FindFor(context.caller, request));                     \
+    return found->Check##name(request, context.caller);                     \
+  }
+TENSORKV_CHECK(Init)
+TENSORKV_CHECK(Push)
+TENSORKV_CHECK(SetState)
+#undef TENSORKV_CHECK
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
                                          absl::Span<Tensor* const> tensors,

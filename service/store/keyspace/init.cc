@@ -35,17 +35,9 @@ absl::Status NothingMore(Transaction&, size_t, StoredKey&) {
   return absl::OkStatus();
 }
 
-// What was not taken of the request goes before the caller hears of the end.
-void MakeKeysWith(RulesHold rules, std::unique_ptr<KeyCreation> creation,
-                  ReplyCallback<InitReply> done) {
-  absl::StatusOr<InitReply> reply = creation->RunWith(rules);
-  creation = nullptr;
-  rules.Release();
-  std::move(done)(std::move(reply));
-}
-
 // Makes the keys; waits on no thread for the end of changes of rules, if these
-// come too fast.
+// come too fast. What was not taken of the request goes before the caller hears
+// of the end.
 void MakeKeys(NamespaceState& state, std::unique_ptr<KeyCreation> creation,
               ReplyCallback<InitReply> done) {
   absl::StatusOr<std::optional<InitReply>> made = creation->Run();
@@ -58,18 +50,11 @@ void MakeKeys(NamespaceState& state, std::unique_ptr<KeyCreation> creation,
   HoldRules(state, std::move(context),
             [creation = std::move(creation),
              done = std::move(done)](absl::StatusOr<RulesHold> rules) mutable {
-              if (!rules.ok()) {
-                creation = nullptr;
-                return std::move(done)(rules.status());
-              }
-              NamespaceState& state = rules->state();
-              TaskPool::Task make = [rules = *std::move(rules),
-                                     creation = std::move(creation),
-                                     done = std::move(done)]() mutable {
-                MakeKeysWith(std::move(rules), std::move(creation),
-                             std::move(done));
-              };
-              if (!state.Submit(std::move(make))) std::move(make)();
+              absl::StatusOr<InitReply> reply =
+                  rules.ok() ? creation->RunWith(*rules) : rules.status();
+              creation = nullptr;
+              if (rules.ok()) rules->Release();
+              std::move(done)(std::move(reply));
             });
 }
 
@@ -121,11 +106,13 @@ void Namespace::Init(InitRequest request, CallContext context,
   auto creation = std::make_unique<KeyCreation>(
       *state_, std::move(request), KeySource::kCall, std::move(context),
       &NothingMore);
-  TaskPool::Task init = [state = state_, creation = std::move(creation),
-                         done = std::move(done)]() mutable {
+  if (!takes_long) {
+    return MakeKeys(*state_, std::move(creation), std::move(done));
+  }
+  state_->Run([state = state_, creation = std::move(creation),
+               done = std::move(done)]() mutable {
     MakeKeys(*state, std::move(creation), std::move(done));
-  };
-  if (!takes_long || !state_->Submit(std::move(init))) std::move(init)();
+  });
 }
 
 absl::Status Namespace::CheckInit(const InitRequest& request,

@@ -110,6 +110,10 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   bool Submit(TaskPool::Task&& task) {
     return environment.pool->Submit(name, std::move(task));
   }
+  // Has the pool run `task`, or runs it here if the store has ended.
+  void Run(TaskPool::Task task) {
+    if (!Submit(std::move(task))) std::move(task)();
+  }
   // Returns the present bindings; locks the mutex.
   std::shared_ptr<const RuleBindings> Bindings() const {
     MutexLock lock(&mutex);

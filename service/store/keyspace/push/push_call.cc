@@ -69,11 +69,10 @@ void StartPush(NamespaceState& state, PushCall call) {
   if (!TakesLong(state, call.request)) {
     return PushHere(state, std::move(call));
   }
-  TaskPool::Task push = [state = state.shared_from_this(),
-                         call = std::move(call)]() mutable {
-    PushHere(*state, std::move(call));
-  };
-  if (!state.Submit(std::move(push))) std::move(push)();
+  state.Run(
+      [state = state.shared_from_this(), call = std::move(call)]() mutable {
+        PushHere(*state, std::move(call));
+      });
 }
 
 void Namespace::Push(PushRequest request, CallContext context,

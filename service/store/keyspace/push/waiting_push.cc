@@ -44,11 +44,10 @@ class WaitingPush final : public WaitingCall {
     PushCall call = std::move(call_);
     if (!status_.ok()) return std::move(call.done)(std::move(status_));
     call.context.timeout -= state_.Now() - started;
-    TaskPool::Task push = [state = state_.shared_from_this(),
-                           call = std::move(call)]() mutable {
-      StartPush(*state, std::move(call));
-    };
-    if (!state_.Submit(std::move(push))) std::move(push)();
+    state_.Run(
+        [state = state_.shared_from_this(), call = std::move(call)]() mutable {
+          StartPush(*state, std::move(call));
+        });
   }
 
  private:

@@ -24,14 +24,29 @@ absl::Status NothingBoundTo(absl::string_view pattern, absl::string_view what) {
       Reason::kRuleNotFound, {{"key_pattern", pattern}});
 }
 
-std::string TextOfRule(absl::string_view pattern, absl::string_view rule) {
-  if (pattern.empty()) return absl::StrCat("default rule ", rule);
-  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
+// Tells the observer what has changed of a pattern's rule.
+void Report(const RulesHold& rules, absl::string_view pattern,
+            absl::string_view rule) {
+  rules.state().Report(
+      StoreEvent::kRuleChanged,
+      pattern.empty() ? absl::StrCat("default rule ", rule)
+                      : absl::StrCat("rule ", rule, " for ", Quoted(pattern)));
 }
 
-// For each verb there are three functions: Check says what is wrong with a
-// request whatever the namespace has; Change does what it asks for, with the
-// hold; TextOf says for the log what it has changed.
+// Tells the observer what a pattern has, or has no more: "multipliers".
+void ReportBinding(const RulesHold& rules, absl::string_view what,
+                   absl::string_view pattern) {
+  rules.state().Report(StoreEvent::kRuleChanged,
+                       absl::StrCat(what, " for ", Quoted(pattern)));
+}
+
+// For each verb, Check says what is wrong with a request whatever the namespace
+// has, and Change does what it asks for, with the hold.
+
+template <typename Request>
+absl::Status Check(const Request& request) {
+  return CheckKeyPattern(request.key_pattern());
+}
 
 absl::Status Check(const SetRuleRequest& request) {
   if (!request.has_rule()) return absl::InvalidArgumentError("rule: missing");
@@ -43,16 +58,14 @@ absl::StatusOr<SetRuleReply> Change(const RulesHold& rules,
                                     const CallContext& context) {
   RETURN_IF_ERROR(BindRule(rules, context, request.key_pattern(),
                            FromProto(request.rule())));
+  Report(rules, request.key_pattern(), request.rule().name());
   return SetRuleReply();
 }
 
-std::string TextOf(const SetRuleRequest& request, const SetRuleReply&) {
-  return TextOfRule(request.key_pattern(), request.rule().name());
-}
-
 absl::Status Check(const UnsetRuleRequest& request) {
-  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern()));
-  if (!request.key_pattern().empty()) return absl::OkStatus();
+  if (!request.key_pattern().empty()) {
+    return CheckKeyPattern(request.key_pattern());
+  }
   return absl::InvalidArgumentError(
       "key_pattern: expected one, got none: the default rule can be changed, "
       "not removed");
@@ -66,15 +79,8 @@ absl::StatusOr<UnsetRuleReply> Change(const RulesHold& rules,
     return NothingBoundTo(pattern, "no rule is");
   }
   RETURN_IF_ERROR(ChangeRule(rules, context, pattern, nullptr));
+  ReportBinding(rules, "no rule", pattern);
   return UnsetRuleReply();
-}
-
-std::string TextOf(const UnsetRuleRequest& request, const UnsetRuleReply&) {
-  return absl::StrCat("no rule for ", Quoted(request.key_pattern()));
-}
-
-absl::Status Check(const SetHyperparametersRequest& request) {
-  return CheckKeyPattern(request.key_pattern());
 }
 
 absl::StatusOr<SetHyperparametersReply> Change(
@@ -90,12 +96,8 @@ absl::StatusOr<SetHyperparametersReply> Change(
   ToProto(rule.spec(), reply.mutable_rule());
   RETURN_IF_ERROR(ChangeRule(rules, context, pattern,
                              MakeRefCounted<BoundRule>(std::move(rule))));
+  Report(rules, pattern, reply.rule().name());
   return reply;
-}
-
-std::string TextOf(const SetHyperparametersRequest& request,
-                   const SetHyperparametersReply& reply) {
-  return TextOfRule(request.key_pattern(), reply.rule().name());
 }
 
 absl::Status Check(const SetMultipliersRequest& request) {
@@ -108,16 +110,8 @@ absl::StatusOr<SetMultipliersReply> Change(const RulesHold& rules,
                                            const CallContext& context) {
   RETURN_IF_ERROR(BindMultipliers(rules, context, request.key_pattern(),
                                   FromProto(request.multipliers())));
+  ReportBinding(rules, "multipliers", request.key_pattern());
   return SetMultipliersReply();
-}
-
-std::string TextOf(const SetMultipliersRequest& request,
-                   const SetMultipliersReply&) {
-  return absl::StrCat("multipliers for ", Quoted(request.key_pattern()));
-}
-
-absl::Status Check(const UnsetMultipliersRequest& request) {
-  return CheckKeyPattern(request.key_pattern());
 }
 
 absl::StatusOr<UnsetMultipliersReply> Change(
@@ -128,27 +122,11 @@ absl::StatusOr<UnsetMultipliersReply> Change(
     return NothingBoundTo(pattern, "no multipliers are");
   }
   RETURN_IF_ERROR(ChangeMultipliers(rules, context, pattern, nullptr));
+  ReportBinding(rules, "no multipliers", pattern);
   return UnsetMultipliersReply();
 }
 
-std::string TextOf(const UnsetMultipliersRequest& request,
-                   const UnsetMultipliersReply&) {
-  return absl::StrCat("no multipliers for ", Quoted(request.key_pattern()));
-}
-
 // Whoever hears of the end finds the hold given back.
-template <typename Request>
-void ChangeNow(RulesHold rules, const Request& request,
-               const CallContext& context,
-               ReplyCallback<ReplyTo<Request>> done) {
-  absl::StatusOr<ReplyTo<Request>> reply = Change(rules, request, context);
-  if (reply.ok()) {
-    rules.state().Report(StoreEvent::kRuleChanged, TextOf(request, *reply));
-  }
-  rules.Release();
-  std::move(done)(std::move(reply));
-}
-
 template <typename Request>
 void ChangeRules(NamespaceState& state, Request request, CallContext context,
                  ReplyCallback<ReplyTo<Request>> done) {
@@ -158,14 +136,10 @@ void ChangeRules(NamespaceState& state, Request request, CallContext context,
             [request = std::move(request), context,
              done = std::move(done)](absl::StatusOr<RulesHold> rules) mutable {
               if (!rules.ok()) return std::move(done)(rules.status());
-              NamespaceState& state = rules->state();
-              TaskPool::Task change = [rules = *std::move(rules),
-                                       request = std::move(request),
-                                       context = std::move(context),
-                                       done = std::move(done)]() mutable {
-                ChangeNow(std::move(rules), request, context, std::move(done));
-              };
-              if (!state.Submit(std::move(change))) std::move(change)();
+              absl::StatusOr<ReplyTo<Request>> reply =
+                  Change(*rules, request, context);
+              rules->Release();
+              std::move(done)(std::move(reply));
             });
 }
 

@@ -72,8 +72,16 @@ void RulesHold::Release() {
 }
 
 void HoldRules(NamespaceState& state, CallContext context, RulesWait::Run run) {
+  auto run_on_pool =
+      [run = std::move(run)](absl::StatusOr<RulesHold> hold) mutable {
+        if (!hold.ok()) return std::move(run)(hold.status());
+        NamespaceState& state = hold->state();
+        state.Run([hold = *std::move(hold), run = std::move(run)]() mutable {
+          std::move(run)(std::move(hold));
+        });
+      };
   StartCall(state, std::make_shared<RulesWait>(state, std::move(context),
-                                               std::move(run)));
+                                               std::move(run_on_pool)));
 }
 
 std::optional<RulesHold> TryHoldRules(NamespaceState& state) {

@@ -46,9 +46,9 @@ class RulesHold {
   std::shared_ptr<NamespaceState> state_;  // null: it has none
 };
 
-// Calls `run` with the hold, now or on the thread that gives it back: `run`
-// must not block, nor take long. A call that waits is a WaitingCall, and ends
-// as others do. Errors: those that end a WaitingCall.
+// Has the pool call `run` with the hold. Who waits for it is a WaitingCall, and
+// ends as others do. Errors: those that end a WaitingCall; `run` is told of
+// them on the thread that ends the wait.
 void HoldRules(NamespaceState& state, CallContext context,
                absl::AnyInvocable<void(absl::StatusOr<RulesHold>) &&> run);
 
