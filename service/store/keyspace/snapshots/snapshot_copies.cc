@@ -19,20 +19,24 @@ void Take(Transaction& transaction, StoredKey& key, const KeptKeyPtr& kept) {
   transaction.work().updates.Add(&key, std::move(copy));
 }
 
-// Has the open snapshots fail if they have too much, and returns whether.
-bool FailIfTooMuch(NamespaceState& state) {
-  const absl::Status status = state.memory.CheckRetained();
+// Has the open snapshots fail if they have too much with `more` bytes, and
+// returns whether.
+bool FailIfTooMuch(NamespaceState& state, const BytesNeeded& more = {}) {
+  const absl::Status status = state.memory.CheckRetained(more);
   if (!status.ok()) state.snapshots->FailAll(status);
   return !status.ok();
 }
 
 // Returns what is to be taken of the key before its last change, if an open
-// snapshot lacks it, or null.
-KeptKeyPtr Keep(NamespaceState& state, const StoredKey& key, uint64_t since) {
+// snapshot lacks it, or null. `more_bytes` of the device are what the change
+// then takes at once for the snapshots' sake.
+KeptKeyPtr Keep(NamespaceState& state, const StoredKey& key, uint64_t since,
+                uint64_t more_bytes) {
   if (!state.snapshots->MayLack(key.name(), since, key.revision)) return {};
+  if (FailIfTooMuch(state, {.device = more_bytes})) return {};
   auto kept = MakeRefCounted<KeptKey>(key, state.memory.host().retained);
   state.snapshots->Keep(kept, since, key.revision);
-  return FailIfTooMuch(state) ? nullptr : kept;
+  return kept;
 }
 
 // Has a tensor of the key be counted as retained. Others may have it too.
@@ -51,15 +55,17 @@ void CountStatesAsRetained(NamespaceState& state, const RuleState& of) {
 
 }  // namespace
 
-void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since) {
-  const KeptKeyPtr kept = Keep(transaction.state(), key, since);
+void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since,
+                bool has_reservation) {
+  const KeptKeyPtr kept = Keep(transaction.state(), key, since,
+                               has_reservation ? 0 : key.value_bytes());
   if (kept) Take(transaction, key, kept);
 }
 
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
   const uint64_t since = std::exchange(key.revision, transaction.revision());
   NamespaceState& state = transaction.state();
-  const KeptKeyPtr kept = Keep(state, key, since);
+  const KeptKeyPtr kept = Keep(state, key, since, 0);
   if (key.is_updating) {
     if (kept) Take(transaction, key, kept);
     return;

@@ -23,16 +23,21 @@ namespace tensorkv {
 // Keeps what the key is until the change that the transaction admits, for the
 // open snapshots from `since` on that lack it: its value by reference, so that
 // the change does not write it. Where something runs on the key, or its states
-// must be copied, that is an access in its queue, or one that runs now.
-void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since);
+// must be copied, that is an access in its queue, or one that runs now. Keeps
+// nothing, and has the snapshots fail, if there is no memory for another value
+// of the key and the change has no reservation for that.
+void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since,
+                bool has_reservation);
 
 // Admits a change of the key. Returns whether it may begin now; else it is to
 // wait in the key's queue, behind all that is there. While no snapshot is open
-// that the key is older than, it is one comparison.
-inline bool TryBegin(Transaction& transaction, StoredKey& key) {
+// that the key is older than, it is one comparison. `has_reservation` says
+// whether the change has some for another value of the key, or makes none.
+inline bool TryBegin(Transaction& transaction, StoredKey& key,
+                     bool has_reservation = true) {
   const uint64_t since = std::exchange(key.revision, transaction.revision());
   if (since <= transaction.state().snapshots->newest()) {
-    KeepBefore(transaction, key, since);
+    KeepBefore(transaction, key, since, has_reservation);
   }
   return !key.is_updating;
 }

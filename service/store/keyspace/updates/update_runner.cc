@@ -92,7 +92,9 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   }
   bool may_begin = !key.is_updating;
   if (!update.access || update.access->writes()) {
-    may_begin = TryBegin(transaction, key);
+    const bool has_reservation =
+        update.access || update.value_reservation.bytes() > 0;
+    may_begin = TryBegin(transaction, key, has_reservation);
     update.revision = key.revision;
     transaction.state().revisions.Begin(update.revision);
   }

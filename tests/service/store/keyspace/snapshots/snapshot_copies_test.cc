@@ -290,6 +290,36 @@ TEST_F(SnapshotCopiesTest, RowsNeedNoRoomForWhatSnapshotsTake) {
   EXPECT_EQ(after.retained(), 2 * kTensorBytes) << "the snapshot's";
 }
 
+// Each of them is within the bound.
+TEST_F(SnapshotCopiesTest, RowsOfManyKeysTakeNoMoreThanSnapshotsMayHave) {
+  constexpr int kNumKeys = 8;
+  MemoryTensorStore store(
+      {.budget_bytes = (kNumKeys + 2) * kTensorBytes + kOtherBytes,
+       .max_retained_bytes = 2 * kTensorBytes},
+      &backend_, &alarms_);
+  ASSERT_OK(store.SetRule(testing::SetRuleOf("sgd", "*", "default")));
+  PushRequest rows = {.name_space = "default"};
+  for (int i = 0; i < kNumKeys; ++i) {
+    const std::string key = std::to_string(i);
+    InitRequest request = {.name_space = "default"};
+    request.entries.push_back({key, OnesOf(kElements)});
+    ASSERT_OK(testing::InitNow(store, std::move(request)));
+    rows.entries.push_back(
+        {.key = key,
+         .tensor = OnesOf(1),
+         .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+  }
+  KeptSnapshot failing([&](const NamespaceSnapshot&) {
+    EXPECT_OK(PushTo(store, rows).Wait().status());
+    EXPECT_LE(testing::Described(store).memory().retained(),
+              4 * kTensorBytes + kOtherBytes);
+    return absl::OkStatus();
+  });
+
+  EXPECT_THAT(store.TakeSnapshot({"default"}, failing),
+              testing::HasReason(Reason::kOverBudget));
+}
+
 // Nobody writes the states again.
 TEST_F(SnapshotCopiesTest, KeyThatIsRemovedNeedsNoRoomForItsStates) {
   constexpr int64_t kElements = 1 << 16;
