@@ -53,7 +53,7 @@ void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key);
 // has been its value until its last update. `former` is null if the value is
 // the same; that of a key that was removed, and for which nothing waits, goes
 // too. REQUIRES: value_is_kept.
-void RetainFormer(NamespaceState& state, StoredKey& key, Buffer* former);
+void RetainFormer(Transaction& transaction, StoredKey& key, Buffer* former);
 
 // Takes the key for one open snapshot, after the updates ahead, all of which
 // the snapshot has. Returns null if the snapshot has no such key, or has it

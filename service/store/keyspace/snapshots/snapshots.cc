@@ -204,7 +204,7 @@ absl::Status SnapshotRun::Walk() {
     // Others may have taken since what was free of the budget.
     const absl::Status status = state_.memory.CheckRetained();
     if (!status.ok()) {
-      state_.snapshots->FailAll(status);
+      transaction.Drop(state_.snapshots->FailAll(status));
       return status;
     }
     RETURN_IF_ERROR(snapshot_.failure);

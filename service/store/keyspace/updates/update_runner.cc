@@ -258,7 +258,7 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
   if (status.ok() && !item.access) ++transaction.state().counts.updates_applied;
   if (item.key->value_is_kept) {
     const bool is_replaced = status.ok() && !item.is_in_place;
-    RetainFormer(transaction.state(), *item.key,
+    RetainFormer(transaction, *item.key,
                  is_replaced ? item.target.get() : nullptr);
   }
   const bool writes = item.revision != 0;

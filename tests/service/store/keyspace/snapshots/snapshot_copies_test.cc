@@ -236,7 +236,8 @@ TEST_P(FullBudgetTest, SnapshotThatNeedsTooMuchFailsAndNoPushDoes) {
           PushTo(store, PushOf("default", key, kElements)).Wait().status());
     }
   };
-  ASSERT_OK(store.SetRule(testing::SetRuleOf(GetParam(), "*", "default")));
+  ASSERT_OK(
+      testing::MakeNow(store, testing::SetRuleOf(GetParam(), "*", "default")));
   for (const std::string& key : keys_) {
     InitRequest request = {.name_space = "default"};
     request.entries.push_back({key, OnesOf(kElements)});
@@ -245,6 +246,8 @@ TEST_P(FullBudgetTest, SnapshotThatNeedsTooMuchFailsAndNoPushDoes) {
   push();
   KeptSnapshot failing([&](const NamespaceSnapshot&) {
     push();
+    EXPECT_EQ(testing::Described(store).memory().retained(), 0u)
+        << "nothing waits for the reader";
     return absl::OkStatus();
   });
 
@@ -297,7 +300,7 @@ TEST_F(SnapshotCopiesTest, RowsOfManyKeysTakeNoMoreThanSnapshotsMayHave) {
       {.budget_bytes = (kNumKeys + 2) * kTensorBytes + kOtherBytes,
        .max_retained_bytes = 2 * kTensorBytes},
       &backend_, &alarms_);
-  ASSERT_OK(store.SetRule(testing::SetRuleOf("sgd", "*", "default")));
+  ASSERT_OK(testing::MakeNow(store, testing::SetRuleOf("sgd", "*", "default")));
   PushRequest rows = {.name_space = "default"};
   for (int i = 0; i < kNumKeys; ++i) {
     const std::string key = std::to_string(i);
