@@ -90,6 +90,13 @@ class OpenSnapshots {
   // nothing. Returns what was kept for them, which is to go without the mutex.
   FormerKeys FailAll(const absl::Status& status);
 
+  // Count who takes snapshots, from before the first key until all are passed
+  // on, or the snapshot has failed and its reader has let go of the rest. As
+  // long as there is somebody, snapshots may have values of keys.
+  void BeginReading() { ++num_reading_; }
+  void EndReading() { --num_reading_; }
+  bool has_readers() const { return num_reading_ > 0; }
+
   // Returns the revisions of the oldest and newest open snapshot.
   const SnapshotRevisions& revisions() const { return revisions_; }
   uint64_t newest() const { return revisions_.newest; }
@@ -128,6 +135,7 @@ class OpenSnapshots {
 
   Opened open_;
   SnapshotRevisions revisions_;
+  size_t num_reading_ = 0;
   FormerKeys former_;
   uint64_t next_former_ = 0;
   std::condition_variable_any changed_;

@@ -77,7 +77,7 @@ void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
     kept->TakeRemoved(key);
     if (key.rule_state) CountStatesAsRetained(state, *key.rule_state);
   }
-  if (!key.value_is_kept) return;
+  if (!MayHaveValue(state, key)) return;
   CountAsRetained(state, *key.value);
   FailIfTooMuch(transaction);
 }

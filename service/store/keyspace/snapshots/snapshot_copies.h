@@ -29,6 +29,14 @@ namespace tensorkv {
 void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since,
                 bool has_reservation);
 
+// Returns whether snapshots may have the key's present value. Clears
+// value_is_kept once nobody takes any.
+inline bool MayHaveValue(const NamespaceState& state, StoredKey& key) {
+  if (!key.value_is_kept) return false;
+  key.value_is_kept = state.snapshots->has_readers();
+  return key.value_is_kept;
+}
+
 // Admits a change of the key. Returns whether it may begin now; else it is to
 // wait in the key's queue, behind all that is there. While no snapshot is open
 // that the key is older than, it is one comparison. `has_reservation` says
@@ -39,6 +47,7 @@ inline bool TryBegin(Transaction& transaction, StoredKey& key,
   if (since <= transaction.state().snapshots->newest()) {
     KeepBefore(transaction, key, since, has_reservation);
   }
+  MayHaveValue(transaction.state(), key);
   return !key.is_updating;
 }
 
@@ -52,7 +61,7 @@ void KeepBeforeRuleChange(Transaction& transaction, StoredKey& key);
 // Counts as retained what snapshots alone have of the key, now that `former`
 // has been its value until its last update. `former` is null if the value is
 // the same; that of a key that was removed, and for which nothing waits, goes
-// too. REQUIRES: value_is_kept.
+// too. REQUIRES: MayHaveValue, or the value was paid for as retained.
 void RetainFormer(Transaction& transaction, StoredKey& key, Buffer* former);
 
 // Takes the key for one open snapshot, after the updates ahead, all of which

@@ -323,6 +323,27 @@ TEST_F(SnapshotCopiesTest, RowsOfManyKeysTakeNoMoreThanSnapshotsMayHave) {
               testing::HasReason(Reason::kOverBudget));
 }
 
+// Some had the value, but have ended.
+TEST_F(SnapshotCopiesTest, NothingIsRetainedForThoseThatHaveEnded) {
+  CreateNamespace("n");
+  SetRule("n", "sgd");
+  PushRequest rows = {.name_space = "n"};
+  for (const std::string key : {"rows", "whole"}) Init("n", key, kElements);
+  rows.entries.push_back(
+      {.key = "rows",
+       .tensor = OnesOf(1),
+       .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+  EXPECT_THAT(Taken("n").keys, SizeIs(2));
+  const absl::StatusOr<PullReply> read =
+      PullOf(store_, {.name_space = "n", .entries = {{"rows"}, {"whole"}}});
+  ASSERT_OK(read.status());
+
+  ASSERT_OK(PushTo(store_, std::move(rows)).Wait().status());
+  ASSERT_OK(PushTo(store_, PushOf("n", "whole", kElements)).Wait().status());
+
+  EXPECT_EQ(testing::Described(store_, "n").memory().retained(), 0u);
+}
+
 // Nobody writes the states again.
 TEST_F(SnapshotCopiesTest, KeyThatIsRemovedNeedsNoRoomForItsStates) {
   constexpr int64_t kElements = 1 << 16;
