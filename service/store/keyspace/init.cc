@@ -1,9 +1,11 @@
 // Init: makes keys with values.
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
@@ -35,18 +37,26 @@ absl::Status NothingMore(Transaction&, size_t, StoredKey&) {
   return absl::OkStatus();
 }
 
-// What was not taken of the request goes before the caller hears of the end.
-void MakeKeysWith(RulesHold rules, std::unique_ptr<KeyCreation> creation,
+// Makes the keys, or says why not. What was not taken of the request goes
+// before the caller hears of the end.
+void MakeKeysWith(absl::StatusOr<RulesHold> rules,
+                  std::unique_ptr<KeyCreation> creation,
                   ReplyCallback<InitReply> done) {
-  absl::StatusOr<InitReply> reply = creation->RunWith(rules);
+  absl::StatusOr<InitReply> reply;
+  if (rules.ok()) {
+    reply = creation->RunWith(*rules);
+  } else {
+    reply = rules.status();
+  }
   creation = nullptr;
-  rules.Release();
+  if (rules.ok()) rules->Release();
   std::move(done)(std::move(reply));
 }
 
 // Makes the keys; waits on no thread for the end of changes of rules, if these
-// come too fast.
-void MakeKeys(NamespaceState& state, std::unique_ptr<KeyCreation> creation,
+// come too fast. The call has come at `started`.
+void MakeKeys(NamespaceState& state, absl::Duration started,
+              std::unique_ptr<KeyCreation> creation,
               ReplyCallback<InitReply> done) {
   absl::StatusOr<std::optional<InitReply>> made = creation->Run();
   if (!made.ok() || *made) {
@@ -55,15 +65,14 @@ void MakeKeys(NamespaceState& state, std::unique_ptr<KeyCreation> creation,
     return std::move(done)(**std::move(made));
   }
   CallContext context = creation->context();
+  context.timeout -= state.Now() - started;
   HoldRules(state, std::move(context),
-            [creation = std::move(creation),
+            [&state, creation = std::move(creation),
              done = std::move(done)](absl::StatusOr<RulesHold> rules) mutable {
-              if (!rules.ok()) {
-                creation = nullptr;
-                return std::move(done)(rules.status());
-              }
-              NamespaceState& state = rules->state();
-              TaskPool::Task make = [rules = *std::move(rules),
+              // Whoever ends the wait serves everybody, and the values may be
+              // many.
+              TaskPool::Task make = [state = state.shared_from_this(),
+                                     rules = std::move(rules),
                                      creation = std::move(creation),
                                      done = std::move(done)]() mutable {
                 MakeKeysWith(std::move(rules), std::move(creation),
@@ -121,9 +130,10 @@ void Namespace::Init(InitRequest request, CallContext context,
   auto creation = std::make_unique<KeyCreation>(
       *state_, std::move(request), KeySource::kCall, std::move(context),
       &NothingMore);
-  TaskPool::Task init = [state = state_, creation = std::move(creation),
+  TaskPool::Task init = [state = state_, started = state_->Now(),
+                         creation = std::move(creation),
                          done = std::move(done)]() mutable {
-    MakeKeys(*state, std::move(creation), std::move(done));
+    MakeKeys(*state, started, std::move(creation), std::move(done));
   };
   if (!takes_long || !state_->Submit(std::move(init))) std::move(init)();
 }
