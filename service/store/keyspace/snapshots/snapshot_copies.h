@@ -16,9 +16,10 @@ namespace tensorkv {
 
 // All of this is called with the namespace's mutex held, and takes a time that
 // depends neither on how many snapshots are open nor on what waits for the key,
-// but for a change of its rule. No change fails, or waits for memory, for a
-// snapshot's sake: what snapshots alone need is counted as retained, and if
-// that is too much, they fail.
+// but for a change of its rule. No change is refused, or waits for memory, for
+// a snapshot's sake: what snapshots alone need is counted as retained, and if
+// that is too much, they fail. (Decision 17 names what a GPU may yet lack
+// memory for.)
 
 // Keeps what the key is until the change that the transaction admits, for the
 // open snapshots from `since` on that lack it: its value by reference, so that
