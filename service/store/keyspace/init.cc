@@ -1,9 +1,11 @@
 // Init: makes keys with values.
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/key_creation.h"
 #include "service/store/keyspace/namespace_state.h"
@@ -36,9 +38,10 @@ absl::Status NothingMore(Transaction&, size_t, StoredKey&) {
 }
 
 // Makes the keys; waits on no thread for the end of changes of rules, if these
-// come too fast. What was not taken of the request goes before the caller hears
-// of the end.
-void MakeKeys(NamespaceState& state, std::unique_ptr<KeyCreation> creation,
+// come too fast. The call has come at `started`. What was not taken of the
+// request goes before the caller hears of the end.
+void MakeKeys(NamespaceState& state, absl::Duration started,
+              std::unique_ptr<KeyCreation> creation,
               ReplyCallback<InitReply> done) {
   absl::StatusOr<std::optional<InitReply>> made = creation->Run();
   if (!made.ok() || *made) {
@@ -47,6 +50,7 @@ void MakeKeys(NamespaceState& state, std::unique_ptr<KeyCreation> creation,
     return std::move(done)(**std::move(made));
   }
   CallContext context = creation->context();
+  context.timeout -= state.Now() - started;
   HoldRules(state, std::move(context),
             [creation = std::move(creation),
              done = std::move(done)](absl::StatusOr<RulesHold> rules) mutable {
@@ -106,12 +110,13 @@ void Namespace::Init(InitRequest request, CallContext context,
   auto creation = std::make_unique<KeyCreation>(
       *state_, std::move(request), KeySource::kCall, std::move(context),
       &NothingMore);
+  const absl::Duration started = state_->Now();
   if (!takes_long) {
-    return MakeKeys(*state_, std::move(creation), std::move(done));
+    return MakeKeys(*state_, started, std::move(creation), std::move(done));
   }
-  state_->Run([state = state_, creation = std::move(creation),
+  state_->Run([state = state_, started, creation = std::move(creation),
                done = std::move(done)]() mutable {
-    MakeKeys(*state, std::move(creation), std::move(done));
+    MakeKeys(*state, started, std::move(creation), std::move(done));
   });
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/keyspace/rounds/rounds.h"
+#include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/updates/update_pass.h"
 #include "service/store/keyspace/waits.h"
@@ -77,8 +78,9 @@ class Transaction {
   // else, and does all of it.
   enum class Thread { kCaller, kOwn, kAlarms, kDevice };
   // Dropped is what must not be destroyed under the mutex.
-  using Dropped = std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>,
-                               ClosedRounds, std::list<PendingUpdate>>;
+  using Dropped =
+      std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
+                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys>;
 
   explicit Transaction(NamespaceState& state, Thread thread = Thread::kCaller)
       : Transaction(state, std::defer_lock, thread) {

@@ -7,6 +7,7 @@
 #include "contract/reason.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/pull/row_check.h"
+#include "service/store/keyspace/snapshots/snapshot_copies.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -82,13 +83,13 @@ absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
 // Rows are updated in place, unless somebody reads the value. Whether that is
 // so shows now if the update runs now. If it is a snapshot alone that takes the
 // value, the new one is not the push's to pay for.
-bool BringsReservation(const NamespaceState& state, const StoredKey& key,
+bool BringsReservation(const NamespaceState& state, StoredKey& key,
                        const PushRequest& request, const PushEntry& entry) {
   const PushMode& mode = *state.mode;
   if (!mode.NeedsReservation(key, request)) return false;
   if (!entry.rows) return true;
   return mode.applies_at_once() && !key.is_updating && !key.is_writable() &&
-         !key.value_is_kept;
+         !MayHaveValue(state, key);
 }
 
 absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
@@ -131,7 +132,7 @@ absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
 void AddReservation(const NamespaceState& state, const PushRequest& request,
                     uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
-  const StoredKey& key = *first.key;
+  StoredKey& key = *first.key;
   first.brings_reservation =
       BringsReservation(state, key, request, request.entries[position]);
   if (first.brings_reservation) entries.new_value_bytes += key.value_bytes();

@@ -161,7 +161,9 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
-  const bool may_begin = applies_at_once_ && TryBegin(transaction_, key);
+  const bool may_begin =
+      applies_at_once_ &&
+      TryBegin(transaction_, key, entries.keys[first].brings_reservation);
   if (!forgets_contributions_) {
     const PushMode& mode = *state_.mode;
     mode.Record(key, request_,

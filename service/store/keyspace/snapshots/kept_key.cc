@@ -39,7 +39,13 @@ KeptKey::KeptKey(const StoredKey& key, const RefPtr<BudgetAccount>& account)
 
 // Whoever contributed to rounds is counted with these.
 uint64_t KeptKey::OverheadBytes() const {
-  return sizeof(KeptKey) + kFormerOverheadBytes + snapshot_.key.size() +
+  uint64_t step_bytes = steps_.unapplied.size() * sizeof(Step);
+  step_history_.ForEach([&step_bytes](const RoundSteps& former) {
+    step_bytes += sizeof(uint64_t) + sizeof(RoundSteps) +
+                  former.unapplied.size() * sizeof(Step);
+  });
+  return sizeof(KeptKey) + kFormerOverheadBytes + step_bytes +
+         snapshot_.key.size() +
          snapshot_.contributions.size() * sizeof(ContributionSnapshot) +
          snapshot_.rounds.size() * sizeof(AppliedRound);
 }

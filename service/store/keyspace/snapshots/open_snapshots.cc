@@ -1,6 +1,7 @@
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "service/store/looks.h"
 
@@ -21,22 +22,21 @@ void OpenSnapshots::Open(OpenSnapshot* snapshot, uint64_t revision) {
 
 void OpenSnapshots::SetRevisions() {
   revisions_ = {};
-  const auto oldest =
-      std::find_if(open_.begin(), open_.end(),
-                   [](const OpenSnapshot* each) { return each->failure.ok(); });
-  if (oldest == open_.end()) return;
-  revisions_ = {(*oldest)->revision, open_.back()->revision};
+  if (open_.empty()) return;
+  revisions_ = {open_.front()->revision, open_.back()->revision};
 }
 
-void OpenSnapshots::FailAll(const absl::Status& status) {
-  if (newest() == 0) return;
-  for (OpenSnapshot* const each : open_) each->failure.Update(status);
-  revisions_ = {};
+OpenSnapshots::FormerKeys OpenSnapshots::FailAll(const absl::Status& status) {
+  for (OpenSnapshot* const each : open_) each->failure = status;
+  open_.clear();
+  SetRevisions();
+  return std::exchange(former_, {});
 }
 
 bool OpenSnapshots::Close(OpenSnapshot* snapshot, size_t max_keys,
                           std::vector<KeptKeyPtr>& dropped) {
   snapshot->is_walked = true;
+  if (!snapshot->failure.ok()) return true;
   for (size_t i = 0; i < max_keys && !HasTakenAll(*snapshot); ++i) {
     dropped.push_back(TakeNext(*snapshot));
   }

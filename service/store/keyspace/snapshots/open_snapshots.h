@@ -67,21 +67,37 @@ struct OpenSnapshot {
 //     in [since, until) and that have not looked at it.
 class OpenSnapshots {
  public:
+  // What a key was, from a revision on until before another.
+  struct Former {
+    KeptKeyPtr key;
+    uint64_t since = 0;
+    uint64_t until = 0;
+    size_t num_readers = 0;
+  };
+  // By their numbers, in the order in which they were kept.
+  using FormerKeys = std::map<uint64_t, Former>;
+
   // Opens a snapshot, which stays where it is until Close. REQUIRES: no other
   // snapshot, and no change, has that revision or a higher one.
   void Open(OpenSnapshot* snapshot, uint64_t revision);
   // Has the snapshot lack nothing from now on, and lets go of up to `max_keys`
   // of what it has not looked at, which are moved to `dropped`. Returns whether
-  // that was all: then the snapshot is closed.
+  // that was all: then the snapshot is closed, as one that has failed is.
   bool Close(OpenSnapshot* snapshot, size_t max_keys,
              std::vector<KeptKeyPtr>& dropped);
 
-  // Has all open snapshots fail with `status`: nothing more is kept for them.
-  // Their readers let go of the rest.
-  void FailAll(const absl::Status& status);
+  // Has all open snapshots fail with `status`: they are closed, and lack
+  // nothing. Returns what was kept for them, which is to go without the mutex.
+  FormerKeys FailAll(const absl::Status& status);
 
-  // Returns the revisions of the oldest and newest open snapshot that has not
-  // failed.
+  // Count who takes snapshots, from before the first key until all are passed
+  // on, or the snapshot has failed and its reader has let go of the rest. As
+  // long as there is somebody, snapshots may have values of keys.
+  void BeginReading() { ++num_reading_; }
+  void EndReading() { --num_reading_; }
+  bool has_readers() const { return num_reading_ > 0; }
+
+  // Returns the revisions of the oldest and newest open snapshot.
   const SnapshotRevisions& revisions() const { return revisions_; }
   uint64_t newest() const { return revisions_.newest; }
 
@@ -92,7 +108,7 @@ class OpenSnapshots {
   void Keep(KeptKeyPtr kept, uint64_t since, uint64_t until);
   // Moves those of the next `max_keys` former keys that the snapshot lacks to
   // `taken`, and references to others, perhaps the last ones, to `dropped`.
-  // Returns whether the snapshot has looked at all.
+  // Returns whether the snapshot has looked at all. REQUIRES: it is open.
   bool Take(OpenSnapshot& snapshot, size_t max_keys,
             std::vector<KeptKeyPtr>& taken, std::vector<KeptKeyPtr>& dropped);
 
@@ -103,12 +119,6 @@ class OpenSnapshots {
   std::condition_variable_any& changed() { return changed_; }
 
  private:
-  struct Former {
-    KeptKeyPtr key;
-    uint64_t since = 0;
-    uint64_t until = 0;
-    size_t num_readers = 0;
-  };
   using Opened = std::vector<OpenSnapshot*>;
 
   // Returns the first open snapshot of at least that revision.
@@ -120,14 +130,13 @@ class OpenSnapshots {
   // the snapshot's, null otherwise.
   KeptKeyPtr TakeNext(OpenSnapshot& snapshot);
 
-  // Sets revisions_ after a change of open_. All that have failed are older
-  // than those that have not.
+  // Sets revisions_ after a change of open_.
   void SetRevisions();
 
   Opened open_;
   SnapshotRevisions revisions_;
-  // By their numbers, in the order in which they were kept.
-  std::map<uint64_t, Former> former_;
+  size_t num_reading_ = 0;
+  FormerKeys former_;
   uint64_t next_former_ = 0;
   std::condition_variable_any changed_;
 };

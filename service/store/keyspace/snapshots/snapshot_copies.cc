@@ -19,20 +19,27 @@ void Take(Transaction& transaction, StoredKey& key, const KeptKeyPtr& kept) {
   transaction.work().updates.Add(&key, std::move(copy));
 }
 
-// Has the open snapshots fail if they have too much, and returns whether.
-bool FailIfTooMuch(NamespaceState& state) {
-  const absl::Status status = state.memory.CheckRetained();
-  if (!status.ok()) state.snapshots->FailAll(status);
-  return !status.ok();
+// Has the open snapshots fail if they have too much with `more` bytes, and
+// returns whether.
+bool FailIfTooMuch(Transaction& transaction, const BytesNeeded& more = {}) {
+  const NamespaceState& state = transaction.state();
+  const absl::Status status = state.memory.CheckRetained(more);
+  if (status.ok()) return false;
+  transaction.Drop(state.snapshots->FailAll(status));
+  return true;
 }
 
 // Returns what is to be taken of the key before its last change, if an open
-// snapshot lacks it, or null.
-KeptKeyPtr Keep(NamespaceState& state, const StoredKey& key, uint64_t since) {
+// snapshot lacks it, or null. `more_bytes` of the device are what the change
+// then takes at once for the snapshots' sake.
+KeptKeyPtr Keep(Transaction& transaction, const StoredKey& key, uint64_t since,
+                uint64_t more_bytes) {
+  const NamespaceState& state = transaction.state();
   if (!state.snapshots->MayLack(key.name(), since, key.revision)) return {};
+  if (FailIfTooMuch(transaction, {.device = more_bytes})) return {};
   auto kept = MakeRefCounted<KeptKey>(key, state.memory.host().retained);
   state.snapshots->Keep(kept, since, key.revision);
-  return FailIfTooMuch(state) ? nullptr : kept;
+  return kept;
 }
 
 // Has a tensor of the key be counted as retained. Others may have it too.
@@ -51,15 +58,17 @@ void CountStatesAsRetained(NamespaceState& state, const RuleState& of) {
 
 }  // namespace
 
-void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since) {
-  const KeptKeyPtr kept = Keep(transaction.state(), key, since);
+void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since,
+                bool has_reservation) {
+  const KeptKeyPtr kept =
+      Keep(transaction, key, since, has_reservation ? 0 : key.value_bytes());
   if (kept) Take(transaction, key, kept);
 }
 
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
   const uint64_t since = std::exchange(key.revision, transaction.revision());
   NamespaceState& state = transaction.state();
-  const KeptKeyPtr kept = Keep(state, key, since);
+  const KeptKeyPtr kept = Keep(transaction, key, since, 0);
   if (key.is_updating) {
     if (kept) Take(transaction, key, kept);
     return;
@@ -68,12 +77,13 @@ void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
     kept->TakeRemoved(key);
     if (key.rule_state) CountStatesAsRetained(state, *key.rule_state);
   }
-  if (!key.value_is_kept) return;
+  if (!MayHaveValue(state, key)) return;
   CountAsRetained(state, *key.value);
-  FailIfTooMuch(state);
+  FailIfTooMuch(transaction);
 }
 
-void RetainFormer(NamespaceState& state, StoredKey& key, Buffer* former) {
+void RetainFormer(Transaction& transaction, StoredKey& key, Buffer* former) {
+  NamespaceState& state = transaction.state();
   const bool has_gone = key.is_removed && !key.has_pending();
   if (former == nullptr && !has_gone) return;
   if (former == nullptr) {
@@ -86,7 +96,7 @@ void RetainFormer(NamespaceState& state, StoredKey& key, Buffer* former) {
     CountAsRetained(state, *former);
   }
   key.value_is_kept = false;
-  FailIfTooMuch(state);
+  FailIfTooMuch(transaction);
 }
 
 // Looks at all that waits for the key: rules change seldom, and each of these

@@ -37,6 +37,12 @@ class SnapshotHistory {
     }
   }
 
+  // Calls `visit` with each former state.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [revision, former] : former_) visit(former);
+  }
+
   // Returns the T as it was at `revision`, of a snapshot that is open, if it is
   // `present` now.
   const T& At(uint64_t revision, const T& present) const {

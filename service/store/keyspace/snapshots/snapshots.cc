@@ -78,6 +78,11 @@ class SnapshotRun {
       MutexLock lock(&state_.mutex);
       Close(dropped);
     }
+    ready_.clear();
+    waiting_.clear();
+    if (!is_reading_) return;
+    MutexLock lock(&state_.mutex);
+    state_.snapshots->EndReading();
   }
 
   absl::Status Run() {
@@ -129,6 +134,7 @@ class SnapshotRun {
   const Stage stage_ = Stage::kLast;
   OpenSnapshot snapshot_;
   bool is_open_ = false;
+  bool is_reading_ = false;
   // Those that were taken and are yet to be passed on, after their copies have
   // ended. The mutex guards the keys that wait.
   std::vector<KeptKeyPtr> ready_;
@@ -160,6 +166,8 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.multipliers = bound->multipliers.List();
     MutexLock lock(&state_.mutex);
     const Pause pause(state_, sink_);
+    state_.snapshots->BeginReading();
+    is_reading_ = true;
     if (stage_ == Stage::kLast) {
       state_.snapshots->Open(&snapshot_, state_.revisions.Next());
       is_open_ = true;
@@ -204,7 +212,7 @@ absl::Status SnapshotRun::Walk() {
     // Others may have taken since what was free of the budget.
     const absl::Status status = state_.memory.CheckRetained();
     if (!status.ok()) {
-      state_.snapshots->FailAll(status);
+      transaction.Drop(state_.snapshots->FailAll(status));
       return status;
     }
     RETURN_IF_ERROR(snapshot_.failure);

@@ -72,16 +72,18 @@ void UpdatePass::ReserveForCopy(Item& item) {
   const RefPtr<Buffer>& value = item.key->value;
   if (value->size_bytes() == 0) return;  // it may have no account
   item.is_retained = item.key->value_is_kept;
-  if (item.is_retained) return;
-  absl::StatusOr<Reservation> value_reservation = Reservation::Create(
-      RefPtr<BudgetAccount>(static_cast<BudgetAccount*>(value->account())),
+  absl::StatusOr<Reservation> reservation = Reservation::Create(
+      item.is_retained ? memory_.device().retained
+                       : RefPtr<BudgetAccount>(
+                             static_cast<BudgetAccount*>(value->account())),
       value->size_bytes());
-  if (value_reservation.ok())
-    return value_reservation_.Merge(*std::move(value_reservation));
+  if (reservation.ok()) {
+    return ReservationFor(item).Merge(*std::move(reservation));
+  }
   // Nothing is allocated, nor written.
   item.is_in_place = true;
   --num_targets_;
-  item.status = value_reservation.status();
+  item.status = reservation.status();
 }
 
 void UpdatePass::AddReservations(Reservation tensor_reservation,
@@ -323,15 +325,10 @@ absl::Status UpdatePass::AllocateTargets() {
       Adopt(item);
       continue;
     }
-    const uint64_t bytes = item.stored.size_bytes();
-    if (item.is_retained) {
-      ASSIGN_OR_RETURN(item.target, AllocateCounted(memory_.device().retained,
-                                                    bytes, device_));
-      continue;
-    }
     ASSIGN_OR_RETURN(
         item.target,
-        AllocateReserved(value_reservation_.Split(bytes), device_));
+        AllocateReserved(ReservationFor(item).Split(item.stored.size_bytes()),
+                         device_));
   }
   return absl::OkStatus();
 }

@@ -202,6 +202,10 @@ class UpdatePass {
   // somebody reads the present one. Nor does what has become a tensor since:
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
+  // Returns what the item's new value is paid from.
+  Reservation& ReservationFor(const Item& item) {
+    return item.is_retained ? retained_reservation_ : value_reservation_;
+  }
   // Adds to the batch, if the rows of an item go elsewhere, a copy of the whole
   // value to there.
   void AddCopy(const Item& item);
@@ -222,6 +226,8 @@ class UpdatePass {
   Reservation tensor_reservation_;
   Reservation overhead_;
   Reservation value_reservation_;
+  // Of values that are retained.
+  Reservation retained_reservation_;
   Uploads uploads_;
   SimpleUpdates simple_;
   std::vector<Item> items_;

@@ -92,7 +92,9 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   }
   bool may_begin = !key.is_updating;
   if (!update.access || update.access->writes()) {
-    may_begin = TryBegin(transaction, key);
+    const bool has_reservation =
+        update.access || update.value_reservation.bytes() > 0;
+    may_begin = TryBegin(transaction, key, has_reservation);
     update.revision = key.revision;
     transaction.state().revisions.Begin(update.revision);
   }
@@ -196,7 +198,10 @@ void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
   updates.Reserve(keys.size());
   {
     MutexLock lock(&state_.mutex);
-    for (const KeyPtr& key : keys) updates.AddPending(key.get());
+    for (const KeyPtr& key : keys) {
+      MayHaveValue(state_, *key);  // else this update pays for a new one
+      updates.AddPending(key.get());
+    }
   }
   RunPass(std::move(updates));
 }
@@ -254,9 +259,9 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
                              const UpdatePass::Item& item) {
   const absl::Status& status = pass.StatusOf(item);
   if (status.ok() && !item.access) ++transaction.state().counts.updates_applied;
-  if (item.key->value_is_kept) {
+  if (item.is_retained || MayHaveValue(transaction.state(), *item.key)) {
     const bool is_replaced = status.ok() && !item.is_in_place;
-    RetainFormer(transaction.state(), *item.key,
+    RetainFormer(transaction, *item.key,
                  is_replaced ? item.target.get() : nullptr);
   }
   const bool writes = item.revision != 0;

@@ -246,6 +246,8 @@ TEST_P(FullBudgetTest, SnapshotThatNeedsTooMuchFailsAndNoPushDoes) {
   push();
   KeptSnapshot failing([&](const NamespaceSnapshot&) {
     push();
+    EXPECT_EQ(testing::Described(store).memory().retained(), 0u)
+        << "nothing waits for the reader";
     return absl::OkStatus();
   });
 
@@ -289,6 +291,57 @@ TEST_F(SnapshotCopiesTest, RowsNeedNoRoomForWhatSnapshotsTake) {
   const v1::MemoryUse after = testing::Described(store_, "n").memory();
   EXPECT_EQ(after.values(), before);
   EXPECT_EQ(after.retained(), 2 * kTensorBytes) << "the snapshot's";
+}
+
+// Each of them is within the bound.
+TEST_F(SnapshotCopiesTest, RowsOfManyKeysTakeNoMoreThanSnapshotsMayHave) {
+  constexpr int kNumKeys = 8;
+  MemoryTensorStore store(
+      {.budget_bytes = (kNumKeys + 2) * kTensorBytes + kOtherBytes,
+       .max_retained_bytes = 2 * kTensorBytes},
+      &backend_, &alarms_);
+  ASSERT_OK(testing::MakeNow(store, testing::SetRuleOf("sgd", "*", "default")));
+  PushRequest rows = {.name_space = "default"};
+  for (int i = 0; i < kNumKeys; ++i) {
+    const std::string key = std::to_string(i);
+    InitRequest request = {.name_space = "default"};
+    request.entries.push_back({key, OnesOf(kElements)});
+    ASSERT_OK(testing::InitNow(store, std::move(request)));
+    rows.entries.push_back(
+        {.key = key,
+         .tensor = OnesOf(1),
+         .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+  }
+  KeptSnapshot failing([&](const NamespaceSnapshot&) {
+    EXPECT_OK(PushTo(store, rows).Wait().status());
+    EXPECT_LE(testing::Described(store).memory().retained(),
+              4 * kTensorBytes + kOtherBytes);
+    return absl::OkStatus();
+  });
+
+  EXPECT_THAT(store.TakeSnapshot({"default"}, failing),
+              testing::HasReason(Reason::kOverBudget));
+}
+
+// Some had the value, but have ended.
+TEST_F(SnapshotCopiesTest, NothingIsRetainedForThoseThatHaveEnded) {
+  CreateNamespace("n");
+  SetRule("n", "sgd");
+  PushRequest rows = {.name_space = "n"};
+  for (const std::string key : {"rows", "whole"}) Init("n", key, kElements);
+  rows.entries.push_back(
+      {.key = "rows",
+       .tensor = OnesOf(1),
+       .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+  EXPECT_THAT(Taken("n").keys, SizeIs(2));
+  const absl::StatusOr<PullReply> read =
+      PullOf(store_, {.name_space = "n", .entries = {{"rows"}, {"whole"}}});
+  ASSERT_OK(read.status());
+
+  ASSERT_OK(PushTo(store_, std::move(rows)).Wait().status());
+  ASSERT_OK(PushTo(store_, PushOf("n", "whole", kElements)).Wait().status());
+
+  EXPECT_EQ(testing::Described(store_, "n").memory().retained(), 0u);
 }
 
 // Nobody writes the states again.
