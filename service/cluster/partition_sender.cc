@@ -45,15 +45,14 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
   if (!num_parts.ok()) {
     // Nobody has told the receiver to commit.
     environment_.store->Unfence();
-    GiveUp(to);
+    GiveUp(to, move);
     return num_parts.status();
   }
   environment_.store->FenceReads();
-  unsettled_ = Unsettled{.to = to.name, .partitions = set.partitions};
+  unsettled_ = Unsettled{.to = to, .move = move, .partitions = set.partitions};
   const absl::Status status = Commit(to, move, set.partitions, *num_parts);
   ASSIGN_OR_RETURN(const bool has_moved, Settle());
   if (has_moved) return absl::OkStatus();
-  GiveUp(to);
   return status.ok() ? absl::InternalError("the receiver has not committed")
                      : status;
 }
@@ -108,10 +107,9 @@ absl::Status PartitionSender::SendAhead(const PartitionSet& set,
   return absl::OkStatus();
 }
 
-void PartitionSender::GiveUp(const ClusterServer& to) {
-  const uint64_t next = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
+void PartitionSender::GiveUp(const ClusterServer& to, uint64_t move) {
   // Else it keeps them until the next move begins, or this server is gone.
-  call_(to, NewRequest<v1::BeginMoveRequest>(next)).IgnoreError();
+  call_(to, NewRequest<v1::BeginMoveRequest>(move)).IgnoreError();
 }
 
 absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
@@ -156,7 +154,8 @@ absl::StatusOr<bool> PartitionSender::Settle() {
       RETURN_IF_ERROR(environment_.known->Set(std::move(placement), self));
       has_moved ? environment_.store->GiveAway()
                 : environment_.store->Unfence();
-      unsettled_.reset();
+      const Unsettled settled = *std::exchange(unsettled_, std::nullopt);
+      if (!has_moved) GiveUp(settled.to, settled.move);
       return has_moved;
     }
     ++placement.version;

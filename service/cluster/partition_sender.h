@@ -73,8 +73,9 @@ class PartitionSender {
   // answer. Then Settle is to be called.
   bool is_unsettled() const { return unsettled_.has_value(); }
   // Finds the outcome out at etcd, and takes the partitions back where the
-  // receiver has not committed. Returns whether they have moved, to the
-  // receiver or on from there. REQUIRES: is_unsettled. Errors: those of etcd.
+  // receiver has not committed, which is then to let go of what has come.
+  // Returns whether they have moved, to the receiver or on from there.
+  // REQUIRES: is_unsettled. Errors: those of etcd.
   absl::StatusOr<bool> Settle();
 
   // Returns how many bytes of keys that have moved were sent.
@@ -85,7 +86,8 @@ class PartitionSender {
  private:
   // Unsettled is a move that the receiver may have committed.
   struct Unsettled {
-    std::string to;
+    ClusterServer to;
+    uint64_t move = 0;
     std::vector<uint32_t> partitions;
     // The version of the placement that the receiver may have been told to
     // change.
@@ -111,7 +113,7 @@ class PartitionSender {
   // until that is little.
   absl::Status SendAhead(const PartitionSet& set, SnapshotStreamWriter& writer);
   // Has the receiver let go of what has come of a move that came to nothing.
-  void GiveUp(const ClusterServer& to);
+  void GiveUp(const ClusterServer& to, uint64_t move);
   // Tells the receiver to commit. It may have done so despite an error.
   absl::Status Commit(const ClusterServer& to, uint64_t move,
                       const std::vector<uint32_t>& partitions,
