@@ -76,9 +76,11 @@ class MemoryTensorStore::OutgoingMove {
       if (!found.ok()) continue;
       const auto [begun, is_new] = begun_.try_emplace(name, *found);
       if (begun->second != *found) break;
-      RETURN_IF_ERROR(partitions == nullptr
-                          ? (*found)->TakeSnapshotOfFenced(sink)
-                          : (*found)->TakeChanges(partitions, sink));
+      const absl::Status taken = partitions == nullptr
+                                     ? (*found)->TakeSnapshotOfFenced(sink)
+                                     : (*found)->TakeChanges(partitions, sink);
+      (*found)->EndStage(taken.ok());
+      RETURN_IF_ERROR(taken);
     }
     return CheckAreThere();
   }
