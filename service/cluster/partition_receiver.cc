@@ -43,6 +43,14 @@ ClusterPlacement WithOwner(ClusterPlacement placement,
   return placement;
 }
 
+// Returns whether the server has that registration.
+bool IsRegistered(const ClusterReading& reading, const std::string& name,
+                  int64_t registration) {
+  const auto found = reading.registrations.find(name);
+  return found != reading.registrations.end() &&
+         found->second.revision == registration;
+}
+
 }  // namespace
 
 PartitionReceiver::PartitionReceiver(const ClusterOptions& options,
@@ -83,8 +91,12 @@ absl::Status PartitionReceiver::Handle(const v1::BeginMoveRequest& request) {
   RETURN_IF_ERROR(CheckNames(request));
   Sender& sender = SenderOf(request.from());
   MutexLock lock(&sender.mutex);
-  if (sender.move == request.move()) return absl::OkStatus();  // again
-  return Begin(request, sender);
+  const bool is_last = sender.move == request.move();
+  if (!request.partitions().empty()) {
+    return is_last ? absl::OkStatus() : Begin(request, sender);  // OK: again
+  }
+  // One that comes late names a move that has ended.
+  return is_last ? GiveUp(sender) : absl::OkStatus();
 }
 
 absl::Status PartitionReceiver::Handle(const v1::SendMovePartRequest& request) {
@@ -110,11 +122,6 @@ absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
       .partitions = {request.partitions().begin(), request.partitions().end()}};
   MutexLock lock(&records_mutex_);
   ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
-  if (set.partitions.empty()) {
-    End(sender, reading.placement, absl::CancelledError("the move has ended"));
-    sender.move = request.move();
-    return absl::OkStatus();
-  }
   RETURN_IF_ERROR(CheckSet(set, reading.placement));
   // One that comes late may name what is this server's by now, or on its way
   // from another one.
@@ -142,6 +149,13 @@ absl::Status PartitionReceiver::Begin(const v1::BeginMoveRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status PartitionReceiver::GiveUp(Sender& sender) {
+  MutexLock lock(&records_mutex_);
+  ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
+  End(sender, reading.placement, absl::CancelledError("the move has ended"));
+  return absl::OkStatus();
+}
+
 void PartitionReceiver::End(Sender& sender, const ClusterPlacement& placement,
                             absl::Status why) {
   sender.status = std::move(why);
@@ -160,15 +174,16 @@ void PartitionReceiver::EndAbandoned(const ClusterReading& reading) {
     }
   }
   for (const auto& [name, sender] : senders) {
-    const auto found = reading.registrations.find(name);
     MutexLock lock(&sender->mutex);
     if (sender->restoration == nullptr ||
-        (found != reading.registrations.end() &&
-         found->second.revision == sender->registration)) {
+        IsRegistered(reading, name, sender->registration)) {
       continue;
     }
     MutexLock records_lock(&records_mutex_);
-    End(*sender, reading.placement,
+    // It may have begun since the reading.
+    const absl::StatusOr<ClusterReading> now = records_.Read();
+    if (!now.ok() || IsRegistered(*now, name, sender->registration)) continue;
+    End(*sender, now->placement,
         absl::AbortedError(absl::StrCat("server ", name, " was gone")));
   }
 }

@@ -41,7 +41,8 @@ class PartitionReceiver {
   // them itself.
   void CancelArrivals(const std::vector<uint32_t>& partitions);
   // Ends the moves of servers that are gone or were started anew since these
-  // began, as `reading` tells, and removes what they have brought.
+  // began, and removes what they have brought. Reads etcd again where `reading`
+  // tells so, as it may be older than the move.
   void EndAbandoned(const ClusterReading& reading);
 
  private:
@@ -73,6 +74,8 @@ class PartitionReceiver {
   static absl::Status CheckGoesOn(const Request& request, const Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
   absl::Status Begin(const v1::BeginMoveRequest& request, Sender& sender)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
+  absl::Status GiveUp(Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
   absl::Status TakePart(const v1::SendMovePartRequest& request, Sender& sender)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);

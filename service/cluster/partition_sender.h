@@ -73,8 +73,9 @@ class PartitionSender {
   // answer. Then Settle is to be called.
   bool is_unsettled() const { return unsettled_.has_value(); }
   // Finds the outcome out at etcd, and takes the partitions back where the
-  // receiver has not committed. Returns whether they have moved, to the
-  // receiver or on from there. REQUIRES: is_unsettled. Errors: those of etcd.
+  // receiver has not committed, which is then to let go of what has come.
+  // Returns whether they have moved, to the receiver or on from there.
+  // REQUIRES: is_unsettled. Errors: those of etcd.
   absl::StatusOr<bool> Settle();
 
   // Returns how many bytes of keys that have moved were sent.
@@ -85,7 +86,8 @@ class PartitionSender {
  private:
   // Unsettled is a move that the receiver may have committed.
   struct Unsettled {
-    std::string to;
+    ClusterServer to;
+    uint64_t move = 0;
     std::vector<uint32_t> partitions;
     // The version of the placement that the receiver may have been told to
     // change.
@@ -104,14 +106,15 @@ class PartitionSender {
   // round of theirs is open.
   absl::Status Fence(const PartitionSet& set);
   // Sends the keys of the partitions, fences these when little is left, and
-  // sends that. Returns in how many parts.
+  // sends that. Where the last move could not fence its own, sees first that
+  // these can be fenced. Returns in how many parts.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);
   // Sends the keys while calls go on, and then what has changed meanwhile,
   // until that is little.
   absl::Status SendAhead(const PartitionSet& set, SnapshotStreamWriter& writer);
   // Has the receiver let go of what has come of a move that came to nothing.
-  void GiveUp(const ClusterServer& to);
+  void GiveUp(const ClusterServer& to, uint64_t move);
   // Tells the receiver to commit. It may have done so despite an error.
   absl::Status Commit(const ClusterServer& to, uint64_t move,
                       const std::vector<uint32_t>& partitions,
@@ -123,6 +126,8 @@ class PartitionSender {
   const absl::Duration patience_;
   const std::function<absl::Status()> goes_on_;
   std::optional<Unsettled> unsettled_;
+  // Rounds did not close when a fence was tried last.
+  bool could_not_fence_ = false;
   uint64_t sent_bytes_ = 0;
   uint64_t sent_fenced_bytes_ = 0;
 };

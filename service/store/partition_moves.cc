@@ -76,9 +76,11 @@ class MemoryTensorStore::OutgoingMove {
       if (!found.ok()) continue;
       const auto [begun, is_new] = begun_.try_emplace(name, *found);
       if (begun->second != *found) break;
-      RETURN_IF_ERROR(partitions == nullptr
-                          ? (*found)->TakeSnapshotOfFenced(sink)
-                          : (*found)->TakeChanges(partitions, sink));
+      const absl::Status taken = partitions == nullptr
+                                     ? (*found)->TakeSnapshotOfFenced(sink)
+                                     : (*found)->TakeChanges(partitions, sink);
+      (*found)->EndStage(taken.ok());
+      RETURN_IF_ERROR(taken);
     }
     return CheckAreThere();
   }
@@ -103,6 +105,7 @@ absl::Status MemoryTensorStore::TakeChanges(const PartitionSet& partitions,
                                             SnapshotSink& sink) {
   RETURN_IF_ERROR(OutgoingMove::CheckNoneIsMirrored(*this));
   if (move_ == nullptr) move_ = std::make_shared<OutgoingMove>(*this);
+  fence_.Unfence();
   return move_->Take(KeyFence::ViewOf(partitions), sink);
 }
 

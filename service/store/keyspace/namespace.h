@@ -112,6 +112,9 @@ class Namespace {
   // Takes what has changed since then as PartitionMoves does. Errors: also
   // Unavailable, if a round has failed since FenceKeysIfIdle.
   absl::Status TakeSnapshotOfFenced(SnapshotSink& sink);
+  // Ends the stage of the move. Unless the receiver has all of it, the next one
+  // sends all keys.
+  void EndStage(bool is_sent);
   // Has the next move send all keys.
   void EndMove();
   // Removes the keys whose names are `chosen`, as if they had never been:

@@ -368,6 +368,62 @@ TEST_F(GivenUpMovesTest, KeysOfASenderThatGivesUpGo) {
   ExpectUnharmed();
 }
 
+// It takes the partitions back once etcd answers.
+TEST_F(GivenUpMovesTest, KeysOfAMoveWhoseOutcomeWasUnknownGo) {
+  a_->call = [&](const MoveRequest& request) -> absl::Status {
+    if (!IsCommit(request)) return b_->Take(request);
+    etcd_.Stop();
+    return absl::UnavailableError("lost");
+  };
+  EXPECT_FALSE(Move().ok());
+  EXPECT_EQ(NumKeys(*b_), 1u);
+  etcd_.Start();
+
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+
+  EXPECT_FALSE(has_moved);
+  EXPECT_EQ(NumKeys(*b_), 0u);
+  ExpectUnharmed();
+}
+
+TEST_F(GivenUpMovesTest, MoveOutlivesTheLateEndOfTheOneBefore) {
+  MoveRequest end;
+  a_->call = [&](const MoveRequest& request) -> absl::Status {
+    if (IsGivingUp(request)) end = request;
+    if (IsCommit(request) || IsGivingUp(request)) {
+      return absl::UnavailableError("late");
+    }
+    return b_->Take(request);
+  };
+  EXPECT_FALSE(Move().ok());
+  a_->call = [&](const MoveRequest& request) {
+    if (IsCommit(request)) {
+      EXPECT_OK(b_->Take(end));
+    }
+    return b_->Take(request);
+  };
+
+  EXPECT_OK(Move());
+
+  EXPECT_EQ(ElementOf(*b_), 0);
+}
+
+TEST_F(GivenUpMovesTest, ReadingFromBeforeAMoveDoesNotEndIt) {
+  const ClusterReading before = *b_->records().Read();
+  const MovingServer again(etcd_, "a");  // the registration is a new one
+  a_->call = [&](const MoveRequest& request) -> absl::Status {
+    if (IsCommit(request) || IsGivingUp(request)) {
+      return absl::UnavailableError("lost");
+    }
+    return b_->Take(request);
+  };
+  EXPECT_FALSE(Move().ok());
+
+  b_->receiver().EndAbandoned(before);
+
+  EXPECT_EQ(NumKeys(*b_), 1u);
+}
+
 TEST_F(GivenUpMovesTest, KeysOfASenderThatHasDiedGo) {
   a_->call = [&](const MoveRequest& request) -> absl::Status {
     if (IsCommit(request) || IsGivingUp(request)) {

@@ -132,6 +132,14 @@ void Namespace::DropKeys(absl::Span<const std::string> names) {
   }
 }
 
+void Namespace::EndStage(bool is_sent) {
+  MovingKeys::Recorded recorded;  // it goes without the mutex
+  MutexLock lock(&state_->mutex);
+  if (state_->moving != nullptr) {
+    recorded = state_->moving->EndStage(is_sent);
+  }
+}
+
 void Namespace::EndMove() {
   std::unique_ptr<MovingKeys> ended;  // it goes without the mutex
   MutexLock lock(&state_->mutex);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
@@ -27,6 +28,12 @@ namespace tensorkv {
 // recorded here. Guarded by the namespace's mutex.
 class MovingKeys {
  public:
+  // Recorded is names of keys, and the bytes that they take.
+  struct Recorded {
+    absl::flat_hash_set<std::string> names;
+    Reservation overhead;
+  };
+
   // The keys of the partitions that `partitions` fences move. `account` counts
   // what is recorded.
   MovingKeys(absl::string_view name_space,
@@ -44,37 +51,45 @@ class MovingKeys {
   // keys any more, or not.
   enum class Stage { kAhead, kLast };
 
-  // Begins a stage, of which `snapshot` says then what it sends. Changes with
-  // revisions up to `revision` are of this one or an earlier one. Under other
-  // rules than those of the stage before, states are other ones, and all is
-  // sent anew. Errors: ResourceExhausted: it could not be recorded what has
+  // Begins a stage, of which `snapshot` says then whether it sends changes
+  // alone. Changes with revisions up to `revision` are of this one or an
+  // earlier one. Under other rules than those of the stage before, states are
+  // other ones, and all is sent anew. REQUIRES: EndStage has ended the one
+  // before. Errors: ResourceExhausted: it could not be recorded what has
   // changed.
   absl::Status BeginStage(Stage stage, uint64_t revision,
                           std::shared_ptr<const RuleBindings> rules,
                           NamespaceSnapshot& snapshot);
   // Returns whether this stage is to send the key, which is in the table.
   bool HasChanged(StoredKey& key) const;
+  // Returns what was recorded before this stage. Needs no mutex: it changes
+  // only between stages.
+  std::vector<std::string> RecordedNames() const {
+    return {recorded_.names.begin(), recorded_.names.end()};
+  }
+  // Ends the stage, if it has begun. Where the receiver does not have all of
+  // it, the next one sends all anew. Returns what was recorded before it, to be
+  // let go without the mutex.
+  Recorded EndStage(bool is_sent);
 
   // Records that a key has changed otherwise than its revision tells.
   void Record(absl::string_view key);
 
  private:
-  using Names = absl::flat_hash_set<std::string>;
-
   const std::string name_space_;
   const std::shared_ptr<const KeyFence::View> partitions_;
   const RefPtr<BudgetAccount> account_;
   Stage stage_ = Stage::kAhead;
+  bool is_under_way_ = false;
   // Changes up to this revision are of earlier stages.
   uint64_t sent_ = 0;
   // Changes up to this one are of this stage or an earlier one.
   uint64_t begun_ = 0;
-  // Null before the first stage.
+  // Null: the next stage sends all.
   std::shared_ptr<const RuleBindings> rules_;
   // Recorded before this stage, and since it began.
-  Names recorded_;
-  Names recorded_since_;
-  Reservation overhead_;
+  Recorded recorded_;
+  Recorded recorded_since_;
   absl::Status recording_;
 };
 

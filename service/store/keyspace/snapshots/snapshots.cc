@@ -187,6 +187,9 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
   }
+  if (snapshot.has_only_changes) {
+    snapshot.removed_keys = moving_->RecordedNames();
+  }
   // So much as the server has, be that another one then.
   if (snapshot.config.budget_bytes ==
       state_.environment.budgets->largest_bytes()) {

@@ -324,6 +324,27 @@ TEST_F(MovedChangesTest, NamespaceThatWasReplacedAtTheReceiverTakesNoChanges) {
   EXPECT_THAT(TakeChanges(), StatusIs(absl::StatusCode::kAborted));
 }
 
+TEST_F(MovedChangesTest, NamesOfRemovedKeysCountUntilTheyHaveBeenSent) {
+  const auto metadata = [this] {
+    return testing::Described(store_, "n").memory().metadata();
+  };
+  const std::string long_name(1000, 'x');
+  Init("n", long_name);
+  ASSERT_OK(TakeChanges());
+  ASSERT_OK(testing::MakeNow(store_, testing::DeleteOf({long_name}, "n")));
+  const uint64_t recorded = metadata();
+  uint64_t while_sent = 0;
+  testing::KeptSnapshot sink([&](const NamespaceSnapshot& begun) {
+    if (begun.name == "n") while_sent = metadata();
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeChanges(all_, sink));
+
+  EXPECT_EQ(while_sent, recorded);
+  EXPECT_LE(metadata(), recorded - long_name.size());
+}
+
 // Without them the receiver would keep the key that is removed.
 TEST_F(MovedChangesTest, MoveThatCannotRecordARemovalEndsWithoutHarm) {
   CreateNamespace("full", {.budget_bytes = 1 << 20});
