@@ -5,10 +5,11 @@
 #define TENSORKV_CONTRACT_ENTRY_FIELDS_H_
 
 #include <cstdint>
-#include <optional>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "contract/data_requests.h"
+#include "contract/encoding.h"
 #include "contract/field_kinds.h"
 #include "contract/reason.h"
 #include "contract/stream_requests.h"
@@ -134,16 +135,9 @@ struct Contribution {
 
   static void Read(MessageReader& in, PushEntry& entry) {
     if (entry.skip) return ReadNothing(in);
-    std::optional<Packing> packing;
-    if (in.Accept(kEncoding)) {
-      in.ReadMessage([&] { PackingFields::Read(in, packing.emplace()); });
-    }
+    if (in.Accept(kEncoding)) return ReadEncoded(in, entry);
     Between::Read(in, entry);
-    if (packing) {
-      entry.encoding = in.ReadEncoded(kTensor, *packing, &entry.tensor);
-    } else {
-      entry.tensor = in.ReadTensor(kTensor);
-    }
+    entry.tensor = in.ReadTensor(kTensor);
   }
   static void Write(const PushEntry& entry, WireWriter& out) {
     if (entry.skip) return;
@@ -151,13 +145,24 @@ struct Contribution {
                out.options().elements);
     Between::Write(entry, out);
     if (!entry.encoding) return;
-    out.Message(kEncoding,
-                [&] { PackingFields::Write(entry.encoding->packing(), out); });
+    WriteEncoding(*entry.encoding, out);
   }
 
  private:
+  ABSL_ATTRIBUTE_NOINLINE static void ReadEncoded(MessageReader& in,
+                                                  PushEntry& entry) {
+    Packing packing;
+    in.ReadMessage([&] { PackingFields::Read(in, packing); });
+    Between::Read(in, entry);
+    entry.encoding = in.ReadEncoded(kTensor, packing, &entry.tensor);
+  }
+  ABSL_ATTRIBUTE_NOINLINE static void WriteEncoding(const Encoding& encoding,
+                                                    WireWriter& out) {
+    out.Message(kEncoding,
+                [&] { PackingFields::Write(encoding.packing(), out); });
+  }
   // Reads an entry that skips, of which nothing may follow.
-  static void ReadNothing(MessageReader& in) {
+  ABSL_ATTRIBUTE_NOINLINE static void ReadNothing(MessageReader& in) {
     constexpr bool kHasRows = requires { Entry::kRowsFieldNumber; };
     PushEntry nothing;
     // A weight of nothing is taken.

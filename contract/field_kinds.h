@@ -56,7 +56,7 @@ template <int kNumber, auto kMember>
 struct Text {
   template <typename T>
   static void Read(WireReader& in, T& message) {
-    if (in.Accept(RunTag(kNumber))) message.*kMember = in.ReadText();
+    if (in.Accept(RunTag(kNumber))) in.ReadText(&(message.*kMember));
   }
   template <typename T>
   static void Write(const T& message, WireWriter& out) {
@@ -69,7 +69,7 @@ template <int kNumber, auto kMember>
 struct Bytes : Text<kNumber, kMember> {
   template <typename T>
   static void Read(WireReader& in, T& message) {
-    if (in.Accept(RunTag(kNumber))) message.*kMember = in.ReadBytes();
+    if (in.Accept(RunTag(kNumber))) in.ReadBytes(&(message.*kMember));
   }
 };
 

@@ -42,9 +42,11 @@ void ExplainEntry(MessageReader& in, size_t index, const Entry& entry) {
   }
 }
 
-// Writes messages of the fields `Inner`, one for each entry.
+// Writes messages of the fields `Inner`, one for each entry. All that an entry
+// calls becomes part of this function, and of Entries::Read.
 template <typename Inner, typename Entry>
-void WriteEntries(Tag tag, absl::Span<const Entry> entries, WireWriter& out) {
+[[gnu::flatten]] void WriteEntries(Tag tag, absl::Span<const Entry> entries,
+                                   WireWriter& out) {
   for (size_t i = entries.size(); i > 0; --i) {
     out.Message(tag, [&] { Inner::Write(entries[i - 1], out); });
   }
@@ -54,16 +56,16 @@ void WriteEntries(Tag tag, absl::Span<const Entry> entries, WireWriter& out) {
 template <typename Inner, int kNumber, auto kMember>
 struct Entries {
   template <typename T>
-  static void Read(MessageReader& in, T& message) {
+  [[gnu::flatten]] static void Read(MessageReader& in, T& message) {
     auto& entries = message.*kMember;
     using Entry = std::remove_cvref_t<decltype(entries[0])>;
     const uint64_t begin = in.position();
-    while (in.Accept(RunTag(kNumber))) {
-      if (entries.size() == in.max_entries()) return in.Fail();
+    for (size_t size = entries.size(); in.Accept(RunTag(kNumber)); ++size) {
+      if (size == in.max_entries()) return in.Fail();
       Entry& entry = entries.emplace_back();
       in.ReadMessage([&] { Inner::Read(in, entry); });
-      if (!in.ok()) return ExplainEntry(in, entries.size() - 1, entry);
-      if (entries.size() != 1) continue;
+      if (!in.ok()) return ExplainEntry(in, size, entry);
+      if (size > 0) continue;
       entries.reserve(NumLikeFirst<Entry>(in, in.position() - begin));
       if (!in.payloads().empty()) in.payloads().reserve(entries.capacity());
     }

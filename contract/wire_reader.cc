@@ -57,16 +57,20 @@ uint64_t WireReader::ReadLongNumber() {
   return 0;
 }
 
-std::string WireReader::ReadChunks(uint64_t size_bytes) {
-  std::string bytes;
+void WireReader::BeginMessage(uint64_t size_bytes) {
+  if (size_bytes > bytes_left()) Fail();
+  if (ok_) SetLimit(position() + size_bytes);
+}
+
+void WireReader::ReadChunks(uint64_t size_bytes, std::string* bytes) {
+  bytes->clear();
   while (size_bytes > 0) {
     if (next_ == end_ && !NextChunk()) break;
     const size_t size = std::min<uint64_t>(size_bytes, bytes_in_chunk());
-    bytes.append(reinterpret_cast<const char*>(next_), size);
+    bytes->append(reinterpret_cast<const char*>(next_), size);
     next_ += size;
     size_bytes -= size;
   }
-  return bytes;
 }
 
 void WireReader::CheckUtf8(const std::string& text) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "absl/base/attributes.h"
@@ -96,7 +97,7 @@ class WireReader {
   // Returns whether the innermost message goes on with these bytes, all in one
   // chunk; they are then read. REQUIRES: `bytes` is not empty.
   bool AcceptBytes(absl::string_view bytes) {
-    if (bytes.size() > bytes_in_chunk() || bytes.size() > bytes_left() ||
+    if (stop_ - next_ < static_cast<ptrdiff_t>(bytes.size()) ||
         std::memcmp(next_, bytes.data(), bytes.size()) != 0) {
       return false;
     }
@@ -129,8 +130,9 @@ class WireReader {
   // Reads a number; fails for one above `max`.
   uint64_t ReadNumberUpTo(uint64_t max) {
     const uint64_t number = ReadNumber();
-    if (number > max) Fail();
-    return ok_ ? number : 0;
+    if (number <= max) return number;
+    Fail();
+    return 0;
   }
   bool ReadBool() { return ReadNumberUpTo(1) == 1; }
   // Reads a number of 8 or 4 bytes; fails for 0, which writers leave out.
@@ -146,22 +148,23 @@ class WireReader {
   // than that.
   ABSL_ATTRIBUTE_ALWAYS_INLINE uint64_t ReadLength() {
     const uint64_t length = ReadNumber();
-    if (length > bytes_left()) Fail();
-    return ok_ ? length : 0;
+    if (length <= bytes_left()) return length;
+    Fail();
+    return 0;
   }
 
-  std::string ReadBytes() {
+  // Makes `*bytes` anew, in place: to assign would take twice as long.
+  void ReadBytes(std::string* bytes) {
     const uint64_t length = ReadLength();
-    if (length > bytes_in_chunk()) return ReadChunks(length);
-    const char* const begin = reinterpret_cast<const char*>(next_);
+    if (length > bytes_in_chunk()) return ReadChunks(length, bytes);
+    std::destroy_at(bytes);
+    std::construct_at(bytes, reinterpret_cast<const char*>(next_), length);
     next_ += length;
-    return std::string(begin, length);
   }
-  // Reads bytes; fails unless they are UTF-8.
-  std::string ReadText() {
-    std::string text = ReadBytes();
-    if (!IsAscii(text)) CheckUtf8(text);
-    return text;
+  // Does the same; fails unless the bytes are UTF-8.
+  void ReadText(std::string* text) {
+    ReadBytes(text);
+    if (!IsAscii(*text)) CheckUtf8(*text);
   }
 
   // Has `read_fields` read a message within this one, to its end.
@@ -169,24 +172,26 @@ class WireReader {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ReadMessage(ReadFields read_fields) {
     const uint64_t length = ReadNumber();
     const uint64_t outer_limit = limit_;
-    // The length itself may be beyond the end of the message around it.
-    if (next_ < stop_ && length < static_cast<size_t>(stop_ - next_)) {
-      // Most are within the chunk, and the message around them goes on there.
-      const uint8_t* const outer_stop = stop_;
+    const uint8_t* const outer_stop = stop_;
+    // Most are within the chunk, and the message around them goes on there. The
+    // length itself may be beyond the end of the message around it.
+    const bool is_in_chunk =
+        next_ < stop_ && length < static_cast<size_t>(stop_ - next_);
+    if (is_in_chunk) {
       limit_ = position() + length;
       stop_ = next_ + length;
-      read_fields();
-      if (position() != limit_) Fail();
-      if (!ok_) return;
-      limit_ = outer_limit;
-      stop_ = outer_stop;
-      return;
+    } else {
+      BeginMessage(length);
     }
-    if (length > bytes_left()) Fail();
-    if (ok_) SetLimit(position() + length);
     read_fields();
     if (position() != limit_) Fail();
-    if (ok_) SetLimit(outer_limit);
+    if (!ok_) return;
+    if (is_in_chunk) {
+      limit_ = outer_limit;
+      stop_ = outer_stop;
+    } else {
+      SetLimit(outer_limit);
+    }
   }
 
   // Passes over so many bytes of the stream, beyond the end of the innermost
@@ -214,7 +219,9 @@ class WireReader {
   // Fails at the end of the stream. REQUIRES: the chunk was read.
   bool NextChunk();
   uint64_t ReadLongNumber();
-  std::string ReadChunks(uint64_t size_bytes);
+  // Sets where a message of so many bytes ends, which begins here.
+  void BeginMessage(uint64_t size_bytes);
+  void ReadChunks(uint64_t size_bytes, std::string* bytes);
   void CheckUtf8(const std::string& text);
   void SkipChunks(uint64_t size_bytes);
 

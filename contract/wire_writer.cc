@@ -63,6 +63,11 @@ EncodedMessage WireWriter::Finish() && {
   return message;
 }
 
+void WireWriter::LongNumber(Tag tag, uint64_t number) {
+  char* const begin = Take(sizeof(tag) + NumberSize(number));
+  wire::WriteRunHeader(tag, number, begin);
+}
+
 void WireWriter::EndPiece() {
   if (next_ == end_) return;
   AddPiece(copied_, {next_, static_cast<size_t>(end_ - next_)});

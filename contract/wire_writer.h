@@ -121,8 +121,13 @@ class WireWriter {
   }
   // Is written even if the number is 0.
   void PresentNumber(Tag tag, uint64_t number) {
-    char* const begin = Take(sizeof(tag) + NumberSize(number));
-    wire::WriteRunHeader(tag, number, begin);
+    // Almost all numbers have one byte or two.
+    if (number >= 0x4000) return LongNumber(tag, number);
+    const bool has_two = number >= 0x80;
+    char* const begin = Take(has_two ? 3 : 2);
+    begin[0] = static_cast<char>(tag);
+    begin[1] = static_cast<char>(has_two ? number | 0x80 : number);
+    if (has_two) begin[2] = static_cast<char>(number >> 7);
   }
   // Writes a number of 8 or 4 bytes.
   template <typename Bits>
@@ -177,6 +182,7 @@ class WireWriter {
   void WriteRunHeader(Tag tag, uint64_t size_bytes) {
     PresentNumber(tag, size_bytes);
   }
+  void LongNumber(Tag tag, uint64_t number);
   // Copies the bytes, or makes a piece that references them, as kMaxCopiedBytes
   // says.
   void WritePayload(const Payload& payload) {

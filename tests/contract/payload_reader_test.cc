@@ -107,6 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
              "\x22\x06\x08\xff\xff\xff\xff\x1f"},
         Left{"ShapeNotPacked", IsRead<PushRequest>,
              "\x7a\x09\x7a\x07\x08\x08\x10\x01\x7a\x01"
+             "A"},
+        Left{"TensorLikeTheLastOneBeyondItsEntry", IsRead<PushRequest>,
+             "\x7a\x0a\x7a\x08\x08\x08\x12\x01\x01\x7a\x01"
+             "A"
+             "\x7a\x09\x7a\x08\x08\x08\x12\x01\x01\x7a\x01"
              "A"}}),
     [](const auto& info) { return info.param.name; });
 

@@ -103,7 +103,9 @@ TEST(WireReaderTest, BytesCrossChunks) {
   for (int chunk_bytes = 1; chunk_bytes <= 6; ++chunk_bytes) {
     Message in("\x05hello", chunk_bytes);
 
-    EXPECT_EQ(in->ReadBytes(), "hello") << chunk_bytes;
+    std::string bytes = "others";
+    in->ReadBytes(&bytes);
+    EXPECT_EQ(bytes, "hello") << chunk_bytes;
     EXPECT_TRUE(in->ok());
   }
 }
@@ -111,7 +113,9 @@ TEST(WireReaderTest, BytesCrossChunks) {
 TEST(WireReaderTest, BytesBeyondTheMessageFail) {
   Message in("\x05hell");
 
-  EXPECT_EQ(in->ReadBytes(), "");
+  std::string bytes;
+  in->ReadBytes(&bytes);
+  EXPECT_EQ(bytes, "");
   EXPECT_FALSE(in->ok());
 }
 
@@ -119,9 +123,11 @@ TEST(WireReaderTest, TextIsUtf8) {
   Message good("\x02\xc3\xa9");
   Message bad("\x02\xc3\xc3");
 
-  EXPECT_EQ(good->ReadText(), "\xc3\xa9");
+  std::string text = "a text that is not within its string";
+  good->ReadText(&text);
+  EXPECT_EQ(text, "\xc3\xa9");
   EXPECT_TRUE(good->ok());
-  bad->ReadText();
+  bad->ReadText(&text);
   EXPECT_FALSE(bad->ok());
 }
 
