@@ -78,7 +78,8 @@ void UpdatePass::ReserveForCopy(Item& item) {
                              static_cast<BudgetAccount*>(value->account())),
       value->size_bytes());
   if (reservation.ok()) {
-    return ReservationFor(item).Merge(*std::move(reservation));
+    return (item.is_retained ? retained_reservation_ : value_reservation_)
+        .Merge(*std::move(reservation));
   }
   // Nothing is allocated, nor written.
   item.is_in_place = true;
@@ -325,10 +326,11 @@ absl::Status UpdatePass::AllocateTargets() {
       Adopt(item);
       continue;
     }
+    Reservation& reserved =
+        item.is_retained ? retained_reservation_ : value_reservation_;
     ASSIGN_OR_RETURN(
         item.target,
-        AllocateReserved(ReservationFor(item).Split(item.stored.size_bytes()),
-                         device_));
+        AllocateReserved(reserved.Split(item.stored.size_bytes()), device_));
   }
   return absl::OkStatus();
 }

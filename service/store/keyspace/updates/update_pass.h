@@ -202,10 +202,6 @@ class UpdatePass {
   // somebody reads the present one. Nor does what has become a tensor since:
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
-  // Returns what the item's new value is paid from.
-  Reservation& ReservationFor(const Item& item) {
-    return item.is_retained ? retained_reservation_ : value_reservation_;
-  }
   // Adds to the batch, if the rows of an item go elsewhere, a copy of the whole
   // value to there.
   void AddCopy(const Item& item);
@@ -222,18 +218,16 @@ class UpdatePass {
 
   Backend& device_;
   const NamespaceMemory& memory_;
-  // The reservations of all the updates.
+  // The reservations of all the updates, the last one of retained values.
   Reservation tensor_reservation_;
   Reservation overhead_;
   Reservation value_reservation_;
-  // Of values that are retained.
   Reservation retained_reservation_;
   Uploads uploads_;
   SimpleUpdates simple_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
-  // True if any item updates rows.
-  bool has_rows_ = false;
+  bool has_rows_ = false;  // any item updates rows
   // Count the state tensors of all items, and the items that are not written in
   // place.
   size_t num_states_ = 0;
