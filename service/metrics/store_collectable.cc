@@ -19,9 +19,9 @@ using prometheus::MetricType;
 using Summaries = std::vector<NamespaceSummary>;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr const char* kWaitReasons[] = {
-    "key",       "version", "update",  "round",
-    "staleness", "barrier", "attempt", "rules"};
+constexpr const char* kWaitReasons[] = {"key",     "version",   "update",
+                                        "round",   "staleness", "barrier",
+                                        "attempt", "rules"};
 static_assert(std::size(kWaitReasons) == kNumWaitReasons);
 
 // Takes a sample of a namespace: its value, and its labels beside that of the
