@@ -18,6 +18,14 @@ namespace {
 // Bounds how often a request is tried that others have outrun.
 constexpr int kMostRequests = 5;
 
+// Says how many times the wait for rounds passes at most until the next one.
+constexpr int kMostPatiences = 8;
+
+// Returns for how long a move waits for rounds to close.
+absl::Duration Patience(const ClusterOptions& options) {
+  return std::max(options.lease, absl::Seconds(10));
+}
+
 // Returns the answer to a request that asks for nothing more than the reading
 // has.
 ResizeClusterReply ReplyOf(const ClusterReading& reading) {
@@ -45,8 +53,7 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options, TlsChannels* etcd,
           options_, [](const std::string&) {}, etcd),
       records_(
           options_, [](const std::string&) {}, etcd),
-      sender_(environment_, &records_, std::move(call),
-              /*patience=*/std::max(options_.lease, absl::Seconds(10)),
+      sender_(environment_, &records_, std::move(call), Patience(options_),
               [this] { return CheckNotStopping(); }),
       restorer_(environment_, &records_, receiver, std::move(checkpoints),
                 log_),
@@ -184,6 +191,7 @@ absl::StatusOr<bool> ClusterResizer::MoveSome(
   }
   partitions_to_move_ = num_to_move;
   if (by_receiver.empty()) return false;
+  if (std::chrono::steady_clock::now() < next_move_) return could_not_fence_;
   const auto next =
       std::next(by_receiver.begin(),
                 static_cast<int64_t>(num_runs_++ % by_receiver.size()));
@@ -212,7 +220,20 @@ absl::Status ClusterResizer::Move(const ClusterServer& to,
   } else {
     ++moves_failed_;
   }
+  BackOff(status);
   return status;
+}
+
+// Calls about the keys are refused while they are fenced, and rounds that do
+// not close may stay open for long.
+void ClusterResizer::BackOff(const absl::Status& moved) {
+  const bool backs_off = absl::IsDeadlineExceeded(moved);
+  back_off_ = backs_off ? std::clamp(2 * back_off_, Patience(options_),
+                                     kMostPatiences * Patience(options_))
+                        : absl::ZeroDuration();
+  could_not_fence_ = backs_off ? moved : absl::OkStatus();
+  next_move_ =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(back_off_);
 }
 
 absl::StatusOr<ResizeClusterReply> ClusterResizer::Resize(

@@ -90,6 +90,9 @@ class ClusterResizer {
                                 const std::vector<std::string>& wanted);
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
+  // Has the next move wait, twice as long each time, if this one waited in
+  // vain.
+  void BackOff(const absl::Status& moved);
   // Logs an error once, until another one comes, or none.
   void Report(const absl::Status& outcome);
   // Returns how many partitions of this server are still to be restored.
@@ -128,6 +131,11 @@ class ClusterResizer {
   // Tells attempts apart, so that one server that takes nothing does not keep
   // others from theirs.
   uint64_t num_runs_ = 0;
+  // Where rounds did not close in time: the error, how long the next move
+  // waits for that, and until when.
+  absl::Status could_not_fence_;
+  absl::Duration back_off_;
+  std::chrono::steady_clock::time_point next_move_;
   std::string reported_;
 
   Mutex mutex_;

@@ -20,6 +20,9 @@ constexpr int kMostLooks = 10;
 // the stage before, so that writers are as fast; and so many stages at most.
 constexpr uint64_t kFewBytes = 4 << 20;
 constexpr int kMostStages = 8;
+// Bounds how often that is done anew because rules change, or a round has
+// failed, as the last stage is to be sent.
+constexpr int kMostLastStages = 3;
 
 // Returns whether that server counts as lost, and had some of `partitions`.
 bool IsLostWith(const std::string& server,
@@ -59,33 +62,48 @@ absl::Status PartitionSender::Move(const ClusterServer& to,
 
 absl::Status PartitionSender::Fence(const PartitionSet& set) {
   const absl::Time end = absl::Now() + patience_;
-  return environment_.store->Fence(set, [&]() -> absl::Status {
-    RETURN_IF_ERROR(goes_on_());
-    if (absl::Now() < end) return absl::OkStatus();
-    return absl::DeadlineExceededError("it is tried again");
-  });
+  const absl::Status status =
+      environment_.store->Fence(set, [&]() -> absl::Status {
+        RETURN_IF_ERROR(goes_on_());
+        if (absl::Now() < end) return absl::OkStatus();
+        return absl::DeadlineExceededError("it is tried again");
+      });
+  could_not_fence_ = !status.ok();
+  return status;
 }
 
 absl::StatusOr<uint64_t> PartitionSender::Send(const ClusterServer& to,
                                                uint64_t move,
                                                const PartitionSet& set) {
+  if (could_not_fence_) {
+    RETURN_IF_ERROR(Fence(set));
+    environment_.store->Unfence();
+  }
   auto begin = NewRequest<v1::BeginMoveRequest>(move);
   begin.mutable_partitions()->Add(set.partitions.begin(), set.partitions.end());
   begin.set_num_partitions(set.num_partitions);
   RETURN_IF_ERROR(call_(to, begin));
   MoveRequest request = NewRequest<v1::SendMovePartRequest>(move);
   auto& part = std::get<v1::SendMovePartRequest>(request);
+  absl::Status called;
   SnapshotStreamWriter writer([&](std::string piece) {
     RETURN_IF_ERROR(goes_on_());
     part.set_data(std::move(piece));
-    RETURN_IF_ERROR(call_(to, request));
+    called = call_(to, request);
+    RETURN_IF_ERROR(called);
     part.set_part(part.part() + 1);
     return absl::OkStatus();
   });
-  RETURN_IF_ERROR(SendAhead(set, writer));
-  const uint64_t bytes_ahead = writer.tensor_bytes();
-  RETURN_IF_ERROR(Fence(set));
-  RETURN_IF_ERROR(environment_.store->TakeSnapshotOfFenced(writer));
+  uint64_t bytes_ahead = 0;
+  absl::Status last;
+  for (int i = 0; i < kMostLastStages; ++i) {
+    RETURN_IF_ERROR(SendAhead(set, writer));
+    bytes_ahead = writer.tensor_bytes();
+    RETURN_IF_ERROR(Fence(set));
+    last = environment_.store->TakeSnapshotOfFenced(writer);
+    if (!absl::IsUnavailable(last) || !called.ok()) break;
+  }
+  RETURN_IF_ERROR(last);
   RETURN_IF_ERROR(writer.Finish());
   sent_bytes_ += writer.tensor_bytes();
   sent_fenced_bytes_ += writer.tensor_bytes() - bytes_ahead;

@@ -106,7 +106,8 @@ class PartitionSender {
   // round of theirs is open.
   absl::Status Fence(const PartitionSet& set);
   // Sends the keys of the partitions, fences these when little is left, and
-  // sends that. Returns in how many parts.
+  // sends that. Where the last move could not fence its own, sees first that
+  // these can be fenced. Returns in how many parts.
   absl::StatusOr<uint64_t> Send(const ClusterServer& to, uint64_t move,
                                 const PartitionSet& set);
   // Sends the keys while calls go on, and then what has changed meanwhile,
@@ -125,6 +126,8 @@ class PartitionSender {
   const absl::Duration patience_;
   const std::function<absl::Status()> goes_on_;
   std::optional<Unsettled> unsettled_;
+  // Rounds did not close when a fence was tried last.
+  bool could_not_fence_ = false;
   uint64_t sent_bytes_ = 0;
   uint64_t sent_fenced_bytes_ = 0;
 };

@@ -105,6 +105,7 @@ absl::Status MemoryTensorStore::TakeChanges(const PartitionSet& partitions,
                                             SnapshotSink& sink) {
   RETURN_IF_ERROR(OutgoingMove::CheckNoneIsMirrored(*this));
   if (move_ == nullptr) move_ = std::make_shared<OutgoingMove>(*this);
+  fence_.Unfence();
   return move_->Take(KeyFence::ViewOf(partitions), sink);
 }
 

@@ -21,7 +21,8 @@ namespace tensorkv {
 // says:
 //
 //   TakeChanges… ─► Fence ─► TakeSnapshotOfFenced ─► FenceReads ─┬─► GiveAway
-//       └─────────────┴────────────────┴─────────────────────────┴─► Unfence
+//    ▲  └─────────────┴────────────────┼─────────────────────────┴─► Unfence
+//    └─────────────────────────────────┘
 //
 // One that gets them puts what it is given into its store by a Restoration.
 // From its start until Own, calls about these keys fail as after GiveAway:
@@ -38,10 +39,12 @@ class PartitionMoves {
   // calls go on, and without answers to calls. Those that change meanwhile are
   // as they were before or as they are afterwards. When called again in the
   // same move, of which the partitions are the same, passes what has changed
-  // since the call before began. After errors, Unfence. Errors: as of
-  // TakeSnapshot · Aborted: a namespace was deleted whose keys were passed on ·
-  // ResourceExhausted: also, so many keys were removed since that they could
-  // not all be recorded · Unimplemented: a namespace is mirrored.
+  // since the call before began; also after TakeSnapshotOfFenced was
+  // Unavailable, and then the keys take calls again. After errors, Unfence.
+  // Errors: as of TakeSnapshot · Aborted: a namespace was deleted whose keys
+  // were passed on · ResourceExhausted: also, so many keys were removed since
+  // that they could not all be recorded · Unimplemented: a namespace is
+  // mirrored.
   virtual absl::Status TakeChanges(const PartitionSet& partitions,
                                    SnapshotSink& sink) = 0;
   // Fences the move's partitions, and blocks until no call changes their keys
@@ -59,7 +62,7 @@ class PartitionMoves {
   // Passes all namespaces to `sink`, each with its keys that are fenced, as of
   // after Fence, or what has changed of them since TakeChanges was called last.
   // Errors: as of TakeChanges · Unavailable: rules change, or rounds have
-  // failed since Fence.
+  // failed since Fence; TakeChanges may be called again.
   virtual absl::Status TakeSnapshotOfFenced(SnapshotSink& sink) = 0;
   // Refuses calls that would read fenced keys, and contributions to them, with
   // Unavailable (KEY_MOVING), and ends so the calls that wait for them.

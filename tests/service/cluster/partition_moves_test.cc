@@ -317,6 +317,28 @@ TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
   EXPECT_OK(push(*b_, 0, 2));
 }
 
+TEST_F(PartitionMovesTest, KeysAreNotSentAgainWhileTheirRoundDoesNotClose) {
+  a_ = std::make_unique<MovingServer>(etcd_, "a",
+                                      /*patience=*/absl::ZeroDuration());
+  a_->Learn();
+  CreateKey(Rounds(/*num_workers=*/2));
+  ASSERT_OK(a_->Push(PushStep(0, 1)));
+  int num_parts = 0;
+  a_->call = [&](const MoveRequest& request) {
+    num_parts += std::holds_alternative<v1::SendMovePartRequest>(request);
+    return b_->Take(request);
+  };
+
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  }
+
+  EXPECT_EQ(num_parts, 1);
+  ASSERT_OK(a_->Push(PushStep(1, 1)));
+  ASSERT_OK(Move());
+  EXPECT_EQ(ElementOf(*b_), 2);
+}
+
 // Its workers go back to the step of that round when they come again.
 TEST_F(PartitionMovesTest, RoundOfWorkersThatAreAllLostHoldsNothingUp) {
   CreateKey(Rounds(/*num_workers=*/2));

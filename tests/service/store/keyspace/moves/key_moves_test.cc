@@ -58,6 +58,9 @@ TEST_F(KeyMovesTest, FencedKeyTakesAllStepsThatMustBePushedAgain) {
 
 TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
   CreateSync(1);
+  const Worker a = Join("a");
+  const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
+  ASSERT_OK(store_.TakeChanges(all, sink_));
   ASSERT_OK(Fence([] {}));
   Notification allocates;
   Notification may_go_on;
@@ -75,7 +78,16 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
 
   may_go_on.Notify();
   EXPECT_OK(change.Result());
-  EXPECT_OK(store_.TakeSnapshotOfFenced(sink_));
+  EXPECT_THAT(Push(a, 1), HasReason(Reason::kKeyMoving));
+  EXPECT_OK(store_.TakeChanges(all, sink_));
+  EXPECT_OK(Push(a, 1));
+  testing::KeptSnapshot last;
+  ASSERT_OK(Fence([] {}));
+  EXPECT_OK(store_.TakeSnapshotOfFenced(last));
+  EXPECT_EQ(last.keys.size(), 1u);
+  EXPECT_THAT(last.namespaces,
+              ::testing::Each(::testing::Field(
+                  &NamespaceSnapshot::has_only_changes, true)));
   store_.Unfence();
 }
 
