@@ -75,10 +75,10 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
 
   EXPECT_THAT(store_.TakeSnapshotOfFenced(sink_),
               StatusIs(StatusCode::kUnavailable, HasSubstr("rules change")));
-  EXPECT_THAT(Push(a, 1), HasReason(Reason::kKeyMoving));
 
   may_go_on.Notify();
   EXPECT_OK(change.Result());
+  EXPECT_THAT(Push(a, 1), HasReason(Reason::kKeyMoving));
   EXPECT_OK(store_.TakeChanges(all, sink_));
   EXPECT_OK(Push(a, 1));
   testing::KeptSnapshot last;
