@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
@@ -21,24 +22,24 @@ constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 }  // namespace
 
-Task<absl::StatusOr<SaveCheckpointReply>> ClusterConnection::Route(
+absl::StatusOr<SaveCheckpointReply> ClusterConnection::Route(
     const SaveCheckpointRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
-  CO_ASSIGN_OR_RETURN(SaveCheckpointReply total,
-                      co_await servers_.At(servers.front(), request, limit));
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(SaveCheckpointReply total,
+                   servers_.At(servers.front(), request, limit));
   SaveCheckpointRequest elsewhere = request;
   elsewhere.set_name(total.checkpoint().name());
-  CO_ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
-                      co_await AskEach(AfterFirst(servers), elsewhere, limit));
+  ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
+                   AskEach(AfterFirst(servers), elsewhere, limit));
   for (const SaveCheckpointReply& other : others) Add(other, total);
-  co_return total;
+  return total;
 }
 
-Task<absl::StatusOr<RestoreCheckpointReply>> ClusterConnection::Route(
+absl::StatusOr<RestoreCheckpointReply> ClusterConnection::Route(
     const RestoreCheckpointRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   if (!request.as_namespace().empty() && servers.size() > 1) {
-    co_return absl::UnimplementedError(
+    return absl::UnimplementedError(
         "as_namespace: expected none with several servers, since the name of a "
         "namespace says which of them has which key");
   }
@@ -47,42 +48,40 @@ Task<absl::StatusOr<RestoreCheckpointReply>> ClusterConnection::Route(
   if (named.uid() == 0) {
     named.set_uid(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
   }
-  CO_ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
-                      co_await AskEach(servers, named, limit));
-  co_return SumOf(std::move(replies));
+  ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
+                   AskEach(servers, named, limit));
+  return SumOf(std::move(replies));
 }
 
-Task<absl::StatusOr<ListCheckpointsReply>> ClusterConnection::Route(
+absl::StatusOr<ListCheckpointsReply> ClusterConnection::Route(
     const ListCheckpointsRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
-  CO_ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
-                      co_await AskEach(servers, request, limit));
-  co_return CommonCheckpoints(std::move(lists), request.page_size());
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
+                   AskEach(servers, request, limit));
+  return CommonCheckpoints(std::move(lists), request.page_size());
 }
 
-Task<absl::StatusOr<DescribeClusterReply>> ClusterConnection::Route(
+absl::StatusOr<DescribeClusterReply> ClusterConnection::Route(
     const DescribeClusterRequest&, const CallLimit& limit) {
-  co_return co_await servers_.Describe(limit);
+  return servers_.Describe(limit);
 }
 
-Task<absl::StatusOr<ResizeClusterReply>> ClusterConnection::Route(
+absl::StatusOr<ResizeClusterReply> ClusterConnection::Route(
     const ResizeClusterRequest& request, const CallLimit& limit) {
   // Any server writes down what is wanted. One that has died counts as live
   // until its lease ends.
-  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
-                      co_await servers_.Placement(limit));
+  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
   std::vector<ClusterServer> servers = placement->servers;
   absl::c_stable_partition(
       servers, [](const ClusterServer& server) { return server.live; });
   for (const ClusterServer& server : servers) {
-    const CallLimit at_one = limit.Within(kLongestResize);
-    const absl::StatusOr<ResizeClusterReply> reply =
-        co_await servers_.At(server.name, request, at_one);
+    const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
+        server.name, request, servers_.WithDeadline(kLongestResize, limit));
     const bool is_answered = !absl::IsUnavailable(reply.status()) &&
                              !absl::IsDeadlineExceeded(reply.status());
-    if (is_answered) co_return reply;
+    if (is_answered) return reply;
   }
-  co_return co_await servers_.At(servers.front().name, request, limit);
+  return servers_.At(servers.front().name, request, limit);
 }
 
 }  // namespace tensorkv

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/share_outcomes.h"
-#include "client/internal/worker/worker_errors.h"
+#include "client/internal/worker_errors.h"
 #include "contract/reason.h"
 #include "contract/requests.h"
 
@@ -28,40 +29,39 @@ constexpr int kMostEpochs = 4;
 
 }  // namespace
 
-Task<absl::StatusOr<JoinReply>> ClusterConnection::Route(
-    const JoinRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await servers_.HomeFirst(request.namespace_(), limit));
+absl::StatusOr<JoinReply> ClusterConnection::Route(const JoinRequest& request,
+                                                   const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.namespace_(), limit));
   JoinRequest next = request;
   for (int attempt = 0;; ++attempt) {
-    const absl::StatusOr<JoinReply> reply =
-        co_await JoinAll(servers, next, limit);
+    const absl::StatusOr<JoinReply> reply = JoinAll(servers, next, limit);
     // A server has lost the worker since the home has given it that epoch.
     if (ReasonOf(reply.status()) != Reason::kLeaseLost ||
         attempt + 1 == kMostEpochs) {
-      co_return reply;
+      return reply;
     }
     next = request;
     NameAttempt("&", attempt + 1, next);
   }
 }
 
-Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
+absl::StatusOr<JoinReply> ClusterConnection::JoinAll(
     const std::vector<std::string>& servers, const JoinRequest& request,
     const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                      co_await KnowAt(servers.front(), request.namespace_(),
-                                      request.namespace_uid(), limit));
+  ASSIGN_OR_RETURN(const KnownNamespace known,
+                   KnowAt(servers.front(), request.namespace_(),
+                          request.namespace_uid(), limit));
   JoinRequest at_home = request;
   at_home.set_replaces_epoch(joins_.ReplacedBy(request));
-  CO_ASSIGN_OR_RETURN(JoinReply total,
-                      co_await servers_.At(servers.front(), at_home, limit));
+  ASSIGN_OR_RETURN(JoinReply total,
+                   servers_.At(servers.front(), at_home, limit));
   joins_.Begin(request, total.worker().epoch());
   JoinRequest elsewhere = request;
   elsewhere.set_rank(total.worker().rank());
   elsewhere.set_epoch(total.worker().epoch());
-  CO_ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
-                      co_await AskEach(AfterFirst(servers), elsewhere, limit));
+  ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
+                   AskEach(AfterFirst(servers), elsewhere, limit));
   std::map<std::string, uint64_t> incarnations = {
       {servers.front(), total.server_incarnation()}};
   for (size_t i = 0; i < joined.size(); ++i) {
@@ -74,70 +74,67 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
   }
   total.set_server_incarnation(
       joins_.Complete(request, std::move(incarnations)));
-  co_return total;
+  return total;
 }
 
-Task<absl::StatusOr<KeepAliveReply>> ClusterConnection::Route(
+absl::StatusOr<KeepAliveReply> ClusterConnection::Route(
     const KeepAliveRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await servers_.HomeFirst(request.namespace_(), limit));
-  CO_ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
-                      co_await AskEach(servers, request, limit));
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.namespace_(), limit));
+  ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
+                   AskEach(servers, request, limit));
   KeepAliveReply total = replies.front();
   for (const KeepAliveReply& reply : replies) {
     SetToShorter(reply.lease_remaining(), *total.mutable_lease_remaining());
     total.set_next_step(NextStepOf(namespaces_.ModeOf(request.namespace_()),
                                    total.next_step(), reply.next_step()));
   }
-  co_return total;
+  return total;
 }
 
-Task<absl::StatusOr<LeaveReply>> ClusterConnection::Route(
-    const LeaveRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await servers_.HomeFirst(request.namespace_(), limit));
+absl::StatusOr<LeaveReply> ClusterConnection::Route(const LeaveRequest& request,
+                                                    const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.namespace_(), limit));
   LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  const auto known = co_await KnowAt(servers.front(), request.namespace_(),
-                                     request.namespace_uid(), limit);
+  const auto known = KnowAt(servers.front(), request.namespace_(),
+                            request.namespace_uid(), limit);
   if (!request.lost() && known.ok() && known->is_mirrored) {
-    CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
-                        co_await servers_.Placement(limit));
-    const auto at = [&](const std::string& server, const auto& ask) {
-      return servers_.At(server, ask, limit);
-    };
-    const std::optional<Step> step =
-        co_await StepAtItsMirror(*placement, request, at);
+    ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+    const std::optional<Step> step = StepAtItsMirror(
+        *placement, request, [&](const std::string& server, const auto& ask) {
+          return servers_.At(server, ask, limit);
+        });
     if (step) leave.set_step(*step);
   }
   std::vector<absl::Status> outcomes =
-      StatusesOf(co_await servers_.AtEach(servers, leave, limit));
+      StatusesOf(servers_.AtEach(servers, leave, limit));
   for (size_t i = 1; i < outcomes.size(); ++i) {
     // Whoever is no member there has left.
     if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
       outcomes[i] = absl::OkStatus();
     }
   }
-  CO_RETURN_IF_ERROR(MostActionableError(outcomes));
-  co_return LeaveReply();
+  RETURN_IF_ERROR(MostActionableError(outcomes));
+  return LeaveReply();
 }
 
-Task<absl::StatusOr<BarrierReply>> ClusterConnection::Route(
+absl::StatusOr<BarrierReply> ClusterConnection::Route(
     const BarrierRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
-                      co_await servers_.Placement(limit));
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
   for (int attempt = 0;; ++attempt) {
     const std::string& home =
         placement->servers[OwnerOf(*placement, request.namespace_(), "")].name;
     const absl::StatusOr<BarrierReply> reply =
-        co_await servers_.At(home, request, limit);
+        servers_.At(home, request, limit);
     // The home has moved.
     if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
-      co_return reply;
+      return reply;
     }
-    const uint64_t told = VersionToldBy({reply.status()});
-    CO_ASSIGN_OR_RETURN(placement,
-                        co_await servers_.NewerThan(placement, told, limit));
+    ASSIGN_OR_RETURN(
+        placement,
+        servers_.NewerThan(placement, VersionToldBy({reply.status()}), limit));
   }
 }
 

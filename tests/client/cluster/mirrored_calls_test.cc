@@ -19,20 +19,17 @@ TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
   const InitRequest request = {
       .on_existing = OnExisting::kKeep,
       .entries = {{.key = "a", .tensor = Full({1}, 1)}}};
-  const auto init = [](const std::string&,
-                       const InitRequest&) -> Task<absl::StatusOr<InitReply>> {
-    co_return InitReply();
+  const auto init = [](const std::string&, const InitRequest&) {
+    return absl::StatusOr<InitReply>(InitReply());
   };
   for (const size_t num_values : {0, 2}) {
-    const auto pull =
-        [&](const std::string&,
-            const PullRequest&) -> Task<absl::StatusOr<PullReply>> {
+    const auto pull = [&](const std::string&, const PullRequest&) {
       PullReply reply;
       reply.values.resize(num_values);
-      co_return reply;
+      return absl::StatusOr<PullReply>(reply);
     };
 
-    EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull).Run(),
+    EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull),
                 StatusIs(absl::StatusCode::kInternal));
   }
 }
@@ -43,18 +40,17 @@ TEST(SetStateMirroredTest, HomeDecidesAndOthersFollow) {
   for (const absl::Status& at_home :
        {absl::OkStatus(), absl::NotFoundError("no such state")}) {
     std::vector<std::string> asked;
-    const auto set =
-        [&](const std::string& server,
-            const SetStateRequest&) -> Task<absl::StatusOr<SetStateReply>> {
+    const auto set = [&](const std::string& server, const SetStateRequest&) {
       asked.push_back(server);
-      if (server == "home" && !at_home.ok()) co_return at_home;
-      SetStateReply reply;
-      reply.versions = {server == "home" ? 7u : 8u};
-      co_return reply;
+      if (server == "home" && !at_home.ok()) {
+        return absl::StatusOr<SetStateReply>(at_home);
+      }
+      return absl::StatusOr<SetStateReply>(
+          SetStateReply{.versions = {server == "home" ? 7u : 8u}});
     };
 
     const auto reply =
-        SetStateMirrored({"home", "other", "third"}, request, set).Run();
+        SetStateMirrored({"home", "other", "third"}, request, set);
 
     EXPECT_EQ(reply.status(), at_home);
     EXPECT_EQ(asked.size(), at_home.ok() ? 3u : 1u);

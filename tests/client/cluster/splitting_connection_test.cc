@@ -10,7 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
-#include "client/internal/transfer/grpc_connection.h"
+#include "client/internal/grpc_connection.h"
+#include "client/internal/retry_loop.h"
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
@@ -340,8 +341,10 @@ class SlowTransferTest : public ::testing::Test {
                                           &num_transfers_, &waits_);
     };
     return std::make_unique<SplittingConnection>(
-        std::make_unique<ClusterConnection>(ClusterServersOptions{
-            .addresses = {cluster_.address(0)}, .connect = connect}));
+        std::make_unique<ClusterConnection>(
+            ClusterServersOptions{.addresses = {cluster_.address(0)},
+                                  .connect = connect,
+                                  .environment = SystemRetryEnvironment()}));
   }
 
   const TestCluster cluster_{2, kSplitBytes};
