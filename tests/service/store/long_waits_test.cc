@@ -163,29 +163,31 @@ TEST_P(RuleWaitTest, EndsWithItsCaller) {
 
 TEST_F(ChangingRuleTest, RepeatsWaitWithoutAThread) {
   constexpr int kRepeats = 8;
-  std::vector<absl::StatusOr<SetRuleReply>> replies;
   Background first([this] { return testing::MakeNow(store_, FirstChange()); });
   is_changing_.WaitForNotification();
 
-  for (int i = 0; i < kRepeats; ++i) {
+  std::vector<Answer<absl::StatusOr<SetRuleReply>>> answers(kRepeats);
+  for (const auto& answer : answers) {
     store_.SetRule(FirstChange(), {},
-                   [&replies](absl::StatusOr<SetRuleReply> reply) {
-                     replies.push_back(std::move(reply));
+                   [answer](absl::StatusOr<SetRuleReply> reply) {
+                     answer.Set(std::move(reply));
                    });
   }
-  EXPECT_TRUE(replies.empty());
+  for (const auto& answer : answers) EXPECT_FALSE(answer.HasArrived());
   may_change_.Notify();
   EXPECT_OK(first.Result());
 
-  ASSERT_EQ(replies.size(), kRepeats);
-  for (const auto& reply : replies) EXPECT_OK(reply);
+  for (const auto& answer : answers) EXPECT_OK(answer.Wait());
 }
 
 // Changes of rules whose answers come later, on no thread of theirs.
 class RulesQueueTest : public ChangingRuleTest {
  protected:
+  ~RulesQueueTest() override { AwaitEnded(num_begun_); }
+
   // Begins to change rules.
   void Change(const std::string& rule, const CallContext& context = {}) {
+    ++num_begun_;
     store_.SetRule(SetRuleOf(rule, "*"), context,
                    [this, rule](absl::StatusOr<SetRuleReply> reply) {
                      MutexLock lock(&mutex_);
@@ -200,6 +202,7 @@ class RulesQueueTest : public ChangingRuleTest {
     return ended_;
   }
 
+  size_t num_begun_ = 0;
   Mutex mutex_;
   CondVar changed_;
   Ended ended_ ABSL_GUARDED_BY(mutex_);
