@@ -126,8 +126,8 @@ using GetStateEntryFields =
     Fields<Text<v1::GetStateEntry::kKeyFieldNumber, &GetStateEntry::key>,
            Text<v1::GetStateEntry::kStateFieldNumber, &GetStateEntry::state>>;
 
-// What the entry `Entry` of a push has unless it skips: an encoding, then the
-// fields `Between`, then the tensor.
+// Lists the fields that the entry `Entry` of a push has unless it skips: an
+// encoding, then the fields `Between`, then the tensor.
 template <typename Entry, typename Between>
 struct Contribution {
   static constexpr Tag kEncoding = RunTag(Entry::kEncodingFieldNumber);

@@ -100,7 +100,7 @@ using PushFields = Fields<
     Number<Proto::kStepFieldNumber, &PushRequest::step>,
     Entries<EntryFields, Proto::kEntriesFieldNumber, &PushRequest::entries>>;
 
-// What a pull has before its dtype and its entries.
+// Lists the fields of a pull before its dtype and its entries.
 template <typename Proto>
 using PullFields =
     Fields<ReadFields<Proto, PullRequest>,

@@ -68,7 +68,7 @@ class MessageReader : public WireReader {
   RefPtr<const RowIds> ReadRows(Tag tag);
 
  private:
-  // What a Tensor says of its elements.
+  // Holds what a Tensor message says of its elements.
   struct TensorType {
     DType dtype = DType::kUnknown;
     Shape shape;
@@ -88,8 +88,8 @@ class MessageReader : public WireReader {
   const uint32_t max_entries_;
   const Elements elements_;
   std::vector<PayloadRange>& payloads_;
-  // What came before the elements of the last tensor, from its tag on. Empty if
-  // that was not in one chunk, or longer.
+  // Holds the bytes before the elements of the last tensor, from its tag on. It
+  // is empty if these were not in one chunk, or more.
   std::array<char, 32> header_;
   size_t header_bytes_ = 0;
   uint64_t payload_bytes_ = 0;

@@ -8,7 +8,7 @@
 // larger than a transport takes (2 GiB for the generated code, 4 GiB for gRPC):
 // check size_bytes() before sending one.
 //
-// What is copied takes its memory from `pool`, where there is one: pages that
+// These functions copy into memory of `pool`, where there is one: pages that
 // are touched for the first time cost more than what is written there.
 //
 // REQUIRES of every function: tensors with elements that are written have host

@@ -47,7 +47,7 @@ template <typename Reply>
 absl::StatusOr<Decoded<Reply>> ReadMessage(google::protobuf::Message& message,
                                            Elements elements,
                                            grpc::ByteBuffer* bytes) {
-  // What is unknown would be written again.
+  // The serializer would write unknown fields again.
   message.DiscardUnknownFields();
   ASSIGN_OR_RETURN(*bytes,
                    Serialize(message, std::numeric_limits<size_t>::max()));

@@ -199,7 +199,7 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
     }
     begun.name_space = found;
     begun.snapshot = name_space;
-    // Of steps that were open before, whatever is open still comes again.
+    // A stage brings all steps that are open, also those that were open before.
     begun.first_unsaved = UINT64_MAX;
     last_ = &begun;
     if (name_space.has_only_changes) {

@@ -94,9 +94,9 @@ struct NamespaceSnapshot {
   std::vector<ClientSnapshot> clients;
   // Says how many keys will come, as far as that is known; else 0.
   size_t num_keys = 0;
-  // Of a move alone. The keys that follow have changed since the namespace was
-  // begun before in the same move, and replace what came then; the others stay,
-  // but for `removed_keys`, which go first.
+  // True in the later stages of a move: the keys that follow have changed since
+  // the stage before, and replace what came then; the others stay, but for
+  // `removed_keys`, which go first.
   bool has_only_changes = false;
   std::vector<std::string> removed_keys;
 };

@@ -535,7 +535,7 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys,
     UncountOthers(state.memory.host().contributions, all);
   }
   Step first_unsaved = UINT64_MAX;
-  // Of the copies of states.
+  // Says how the copies of states have ended, which run on the device.
   absl::Status copied;
   const auto call = MakeRefCounted<QueuedCall>();
   const size_t most =
