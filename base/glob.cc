@@ -1,4 +1,4 @@
-#include "contract/glob.h"
+#include "base/glob.h"
 
 namespace tensorkv {
 namespace {

@@ -1,7 +1,7 @@
 // Matches keys with patterns.
 
-#ifndef TENSORKV_CONTRACT_GLOB_H_
-#define TENSORKV_CONTRACT_GLOB_H_
+#ifndef TENSORKV_BASE_GLOB_H_
+#define TENSORKV_BASE_GLOB_H_
 
 #include <array>
 #include <cstddef>
@@ -63,4 +63,4 @@ class Glob {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CONTRACT_GLOB_H_
+#endif  // TENSORKV_BASE_GLOB_H_
