@@ -19,17 +19,20 @@ TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
   const InitRequest request = {
       .on_existing = OnExisting::kKeep,
       .entries = {{.key = "a", .tensor = Full({1}, 1)}}};
-  const auto init = [](const std::string&, const InitRequest&) {
-    return absl::StatusOr<InitReply>(InitReply());
+  const auto init = [](const std::string&,
+                       const InitRequest&) -> Task<absl::StatusOr<InitReply>> {
+    co_return InitReply();
   };
   for (const size_t num_values : {0, 2}) {
-    const auto pull = [&](const std::string&, const PullRequest&) {
+    const auto pull =
+        [&](const std::string&,
+            const PullRequest&) -> Task<absl::StatusOr<PullReply>> {
       PullReply reply;
       reply.values.resize(num_values);
-      return absl::StatusOr<PullReply>(reply);
+      co_return reply;
     };
 
-    EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull),
+    EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull).Run(),
                 StatusIs(absl::StatusCode::kInternal));
   }
 }
@@ -40,17 +43,18 @@ TEST(SetStateMirroredTest, HomeDecidesAndOthersFollow) {
   for (const absl::Status& at_home :
        {absl::OkStatus(), absl::NotFoundError("no such state")}) {
     std::vector<std::string> asked;
-    const auto set = [&](const std::string& server, const SetStateRequest&) {
+    const auto set =
+        [&](const std::string& server,
+            const SetStateRequest&) -> Task<absl::StatusOr<SetStateReply>> {
       asked.push_back(server);
-      if (server == "home" && !at_home.ok()) {
-        return absl::StatusOr<SetStateReply>(at_home);
-      }
-      return absl::StatusOr<SetStateReply>(
-          SetStateReply{.versions = {server == "home" ? 7u : 8u}});
+      if (server == "home" && !at_home.ok()) co_return at_home;
+      SetStateReply reply;
+      reply.versions = {server == "home" ? 7u : 8u};
+      co_return reply;
     };
 
     const auto reply =
-        SetStateMirrored({"home", "other", "third"}, request, set);
+        SetStateMirrored({"home", "other", "third"}, request, set).Run();
 
     EXPECT_EQ(reply.status(), at_home);
     EXPECT_EQ(asked.size(), at_home.ok() ? 3u : 1u);
