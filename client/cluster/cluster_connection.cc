@@ -110,10 +110,11 @@ Task<absl::Status> ClusterConnection::Make(AnyCall call, CallOptions options,
                                            CallThreads* threads) {
   const CallLimit limit = threads == nullptr ? CallLimit(options)
                                              : servers_.LimitOfStarted(options);
-  co_return co_await call.Visit(
-      [&](const auto& request, auto& reply) -> Task<absl::Status> {
+  Task<absl::Status> task =
+      call.Visit([&](const auto& request, auto& reply) -> Task<absl::Status> {
         return MakeAs(request, reply, limit);
       });
+  co_return co_await task;
 }
 
 template <typename Request>
@@ -263,10 +264,11 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::CallFor(
-    const KnownNamespace& known, const std::string& server, Request request,
-    const CallLimit& limit) {
-  NameUid(known, request);
-  co_return co_await servers_.At(server, request, limit, limit.destinations);
+    const KnownNamespace& known, const std::string& server,
+    const Request& request, const CallLimit& limit) {
+  Request named = request;
+  NameUid(known, named);
+  co_return co_await servers_.At(server, named, limit, limit.destinations);
 }
 
 template <typename Request>
@@ -368,14 +370,17 @@ Task<absl::StatusOr<ListReply>> ClusterConnection::Route(
 }
 
 Task<absl::StatusOr<ListReply>> ClusterConnection::ListPlaced(
-    const ListRequest& request, PlacementPtr placement,
+    const ListRequest& request, const PlacementPtr& known,
     const CallLimit& limit) {
+  PlacementPtr placement = known;
   for (int fruitless = 0;;) {
     const std::vector<std::string> servers = NamesIn(*placement);
     CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                         co_await AskEach(servers, request, limit));
-    const auto [oldest, newest] = std::ranges::minmax(
-        pages | std::views::transform(&ListReply::placement_version));
+    const auto versions =
+        pages | std::views::transform(&ListReply::placement_version);
+    const uint64_t oldest = std::ranges::min(versions);
+    const uint64_t newest = std::ranges::max(versions);
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
       co_return MergePages(std::move(pages), request.page_size());

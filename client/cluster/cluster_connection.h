@@ -73,7 +73,8 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
       const CallLimit& limit) {
-    co_return AllOf(co_await servers_.AtEach(servers, request, limit));
+    auto replies = co_await servers_.AtEach(servers, request, limit);
+    co_return AllOf(std::move(replies));
   }
 
   // Calls about keys. Route makes one at the servers that it concerns.
@@ -155,13 +156,14 @@ class ClusterConnection final : public TaskConnection {
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> CallFor(const KnownNamespace& known,
                                                  const std::string& server,
-                                                 Request request,
+                                                 const Request& request,
                                                  const CallLimit& limit);
   Task<absl::StatusOr<ListReply>> Route(const ListRequest& request,
                                         const CallLimit& limit);
-  // Lists what each server has of a namespace that is not mirrored.
+  // Lists what each server has of a namespace that is not mirrored. `known` is
+  // a placement.
   Task<absl::StatusOr<ListReply>> ListPlaced(const ListRequest& request,
-                                             PlacementPtr placement,
+                                             const PlacementPtr& known,
                                              const CallLimit& limit);
 
   // These are about namespaces and rules.

@@ -35,12 +35,12 @@ ClusterServers::ClusterServers(ClusterServersOptions options)
 Task<absl::StatusOr<PlacementPtr>> ClusterServers::Placement(
     const CallLimit& limit) {
   if (PlacementPtr known = source_.Known()) co_return known;
-  CO_RETURN_IF_ERROR((co_await Describe(limit)).status());
+  CO_RETURN_IF_ERROR(co_await Describe(limit));
   co_return source_.Known();
 }
 
 Task<absl::StatusOr<PlacementPtr>> ClusterServers::NewerThan(
-    PlacementPtr used, uint64_t version, const CallLimit& limit) {
+    const PlacementPtr& used, uint64_t version, const CallLimit& limit) {
   absl::Duration pause = backoff_.initial;
   for (int i = 0;; ++i) {
     CO_ASSIGN_OR_RETURN(

@@ -57,7 +57,7 @@ class ClusterServers {
   // Asks the servers for a placement that is newer than `used`, and at least of
   // `version`, which some server has named. Returns the newest that is known at
   // the limit or after a few attempts, which may be no newer than `used`.
-  Task<absl::StatusOr<PlacementPtr>> NewerThan(PlacementPtr used,
+  Task<absl::StatusOr<PlacementPtr>> NewerThan(const PlacementPtr& used,
                                                uint64_t version,
                                                const CallLimit& limit);
   // Returns what the first server that answers says of the cluster. Errors:

@@ -110,8 +110,9 @@ Task<absl::StatusOr<LeaveReply>> ClusterConnection::Route(
         co_await StepAtItsMirror(*placement, request, at);
     if (step) leave.set_step(*step);
   }
-  std::vector<absl::Status> outcomes =
-      StatusesOf(co_await servers_.AtEach(servers, leave, limit));
+  const Replies<LeaveReply> replies =
+      co_await servers_.AtEach(servers, leave, limit);
+  std::vector<absl::Status> outcomes = StatusesOf(replies);
   for (size_t i = 1; i < outcomes.size(); ++i) {
     // Whoever is no member there has left.
     if (outcomes.front().ok() && IsNoMember(outcomes[i])) {

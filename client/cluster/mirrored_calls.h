@@ -57,8 +57,9 @@ inline Task<std::optional<Step>> StepAtItsMirror(
   const PushRequest push = {.worker = WorkerOf(request.worker())};
   DescribeNamespaceRequest question;
   question.set_namespace_(request.namespace_());
+  const std::string& mirror = MirrorFor(placement, push, /*reader=*/0);
   const absl::StatusOr<DescribeNamespaceReply> reply =
-      co_await describe(MirrorFor(placement, push, /*reader=*/0), question);
+      co_await describe(mirror, question);
   if (!reply.ok()) co_return std::nullopt;
   for (const WorkerStatus& each : reply->status().workers()) {
     if (each.worker().rank() == request.worker().rank()) co_return each.step();
@@ -95,7 +96,7 @@ inline Task<absl::StatusOr<InitReply>> InitMirrored(
     }
   }
   for (size_t i = 1; i < home_first.size(); ++i) {
-    CO_RETURN_IF_ERROR((co_await init(home_first[i], elsewhere)).status());
+    CO_RETURN_IF_ERROR(co_await init(home_first[i], elsewhere));
   }
   co_return reply;
 }
@@ -107,7 +108,7 @@ inline Task<absl::StatusOr<SetStateReply>> SetStateMirrored(
   CO_ASSIGN_OR_RETURN(SetStateReply reply,
                       co_await set(home_first.front(), request));
   for (size_t i = 1; i < home_first.size(); ++i) {
-    CO_RETURN_IF_ERROR((co_await set(home_first[i], request)).status());
+    CO_RETURN_IF_ERROR(co_await set(home_first[i], request));
   }
   co_return reply;
 }
@@ -120,7 +121,7 @@ inline Task<absl::StatusOr<DeleteReply>> DeleteMirrored(
   DeleteRequest elsewhere = request;
   elsewhere.set_allow_missing(true);
   for (size_t i = 1; i < home_first.size(); ++i) {
-    CO_RETURN_IF_ERROR((co_await remove(home_first[i], elsewhere)).status());
+    CO_RETURN_IF_ERROR(co_await remove(home_first[i], elsewhere));
   }
   co_return co_await remove(home_first.front(), request);
 }

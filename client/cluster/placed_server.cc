@@ -43,8 +43,8 @@ Task<absl::Status> PlacedServer::Make(AnyCall call, CallOptions options,
                                       CallThreads* threads) {
   const CallLimit limit(options, threads);
   CO_ASSIGN_OR_RETURN(const Endpoint endpoint, ResolveEndpoint());
-  absl::Status status = co_await MadeCall(*endpoint.connection, call,
-                                          std::move(options), threads);
+  absl::Status status =
+      co_await MadeCall(*endpoint.connection, call, options, threads);
   if (status.ok()) co_return status;
   if (absl::IsCancelled(status) && !limit.IsCancelled()) {
     status = absl::UnavailableError("the server has ended the call");
@@ -54,7 +54,8 @@ Task<absl::Status> PlacedServer::Make(AnyCall call, CallOptions options,
   }
   if (absl::IsUnavailable(status)) {
     // Where nobody answers, all stays as it is known.
-    (co_await source_.Refresh(0, limit)).status().IgnoreError();
+    [[maybe_unused]] const absl::StatusOr<PlacementPtr> newest =
+        co_await source_.Refresh(0, limit);
   }
   // One that is in no cluster is all that its client knows.
   if (name_.empty()) co_return status;

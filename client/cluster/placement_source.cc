@@ -33,7 +33,7 @@ ClusterPlacement PlacementOfOne(const std::string& address) {
 
 Task<absl::StatusOr<PlacementPtr>> PlacementSource::Refresh(
     uint64_t version, const CallLimit& limit) {
-  CO_RETURN_IF_ERROR((co_await AskTogether(version, limit)).status());
+  CO_RETURN_IF_ERROR(co_await AskTogether(version, limit));
   co_return Known();
 }
 
@@ -62,7 +62,7 @@ Task<absl::StatusOr<DescribeClusterReply>> PlacementSource::AskTogether(
       }
     }
     if (of_other == nullptr) continue;
-    const absl::Status status = co_await AwaitEnd(std::move(of_other), limit);
+    const absl::Status status = co_await AwaitEnd(of_other, limit);
     {
       MutexLock lock(&mutex_);
       --num_waiting_;
@@ -91,7 +91,7 @@ bool PlacementSource::AnswersAll(uint64_t version, uint64_t num_before) const {
 }
 
 Task<absl::Status> PlacementSource::AwaitEnd(
-    std::shared_ptr<Canceller> of_question, const CallLimit& limit) {
+    const std::shared_ptr<Canceller>& of_question, const CallLimit& limit) {
   const auto wakes = std::make_shared<Canceller>();
   {
     const Canceller::Listening by_end(of_question, [=] { wakes->Cancel(); });
@@ -175,19 +175,21 @@ Task<absl::StatusOr<DescribeClusterReply>> PlacementSource::Ask(
   CO_ASSIGN_OR_RETURN(const std::shared_ptr<Connection> server,
                       ConnectionTo(address));
   const DescribeClusterRequest question;
-  absl::StatusOr<DescribeClusterReply> reply = co_await MakeCall(
-      *server, question, limit.Within(kLongestQuestion).Options(),
-      limit.threads);
-  if (absl::IsDeadlineExceeded(reply.status())) {
+  DescribeClusterReply reply;
+  const AnyCall call(question, reply);
+  const CallOptions options = limit.Within(kLongestQuestion).Options();
+  const absl::Status status =
+      co_await MadeCall(*server, call, options, limit.threads);
+  if (absl::IsDeadlineExceeded(status)) {
     co_return absl::UnavailableError(
-        absl::StrCat("server ", address, ": ", reply.status().message()));
+        absl::StrCat("server ", address, ": ", status.message()));
   }
-  CO_RETURN_IF_ERROR(reply.status());
+  CO_RETURN_IF_ERROR(status);
   CO_ASSIGN_OR_RETURN(ClusterPlacement placement,
-                      CheckReply(FromProto(reply->placement())));
+                      CheckReply(FromProto(reply.placement())));
   if (!placement.owners.empty()) {
     Learn(std::move(placement));
-  } else if (reply->server_name().empty()) {
+  } else if (reply.server_name().empty()) {
     Learn(PlacementOfOne(address));
   } else {
     co_return absl::UnavailableError(

@@ -92,7 +92,7 @@ class PlacementSource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until the canceller of a question is cancelled, or as long as the
   // limit says.
-  Task<absl::Status> AwaitEnd(std::shared_ptr<Canceller> of_question,
+  Task<absl::Status> AwaitEnd(const std::shared_ptr<Canceller>& of_question,
                               const CallLimit& limit);
   // Asks one address after the other until a server knows a placement of
   // `version`. Returns the answer of that server, or of the last that has

@@ -183,7 +183,8 @@ Task<absl::Status> SplittingConnection::Make(AnyCall call, CallOptions options,
       call.Visit([&](const auto& request, auto& reply) -> Task<absl::Status> {
         return MakeAs(request, reply, limit);
       });
-  co_return AboutKeys(co_await task);
+  const absl::Status status = co_await task;
+  co_return AboutKeys(status);
 }
 
 template <typename Request>
@@ -271,7 +272,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> SplittingConnection::MakeOfKeys(
 // else be received again and again for the sake of a key that is not.
 template <typename Request>
 Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::AwaitKeys(
-    const Request& request, SplitLayoutsPtr layouts, const CallLimit& limit) {
+    const Request& request, const SplitLayoutsPtr& known,
+    const CallLimit& limit) {
+  SplitLayoutsPtr layouts = known;
   StatRequest stat = StatOf(NamespaceIn(request), NamespaceUidIn(request));
   for (const auto& entry : request.entries) stat.add_keys(entry.key);
   for (;;) {
@@ -303,7 +306,8 @@ Task<absl::Status> SplittingConnection::AwaitKey(const PullRequest& request,
   CO_ASSIGN_OR_RETURN(Tensor none, Tensor::Allocate(DType::kI64, {0}));
   CO_ASSIGN_OR_RETURN(entry.rows, RowIds::Create(std::move(none)));
   const CallLimit of_wait = limit.Within(kLongestWait);
-  co_return (co_await Pass(wait, of_wait)).status();
+  const absl::StatusOr<PullReply> none_read = co_await Pass(wait, of_wait);
+  co_return none_read.status();
 }
 
 template <typename Request>
@@ -378,7 +382,7 @@ Task<absl::StatusOr<InitReply>> SplittingConnection::CreateKeys(
     deletion.set_namespace_uid(request.namespace_uid);
     deletion.mutable_keys()->Assign(removed.begin(), removed.end());
     deletion.set_allow_missing(true);
-    CO_RETURN_IF_ERROR((co_await Pass(deletion, limit)).status());
+    CO_RETURN_IF_ERROR(co_await Pass(deletion, limit));
   }
   auto reply = co_await MakeBy(layouts, request, limit);
   // A created key, perhaps in part, is known no more as it was.

@@ -69,7 +69,7 @@ class SplittingConnection final : public TaskConnection {
   // Returns the last layouts. Errors: DeadlineExceeded.
   template <typename Request>
   Task<absl::StatusOr<SplitLayoutsPtr>> AwaitKeys(const Request& request,
-                                                  SplitLayoutsPtr layouts,
+                                                  const SplitLayoutsPtr& known,
                                                   const CallLimit& limit);
   // Waits for a key, or a slice, of that name, for a second at most.
   Task<absl::Status> AwaitKey(const PullRequest& request,

@@ -21,14 +21,15 @@
 
 namespace tensorkv {
 
-// A call at a connection. Awaited, it is made, and its status comes.
+// A call at a connection. Awaited, it is made, and its status comes. All that
+// it is given outlives it.
 class MadeCall {
  public:
-  MadeCall(Connection& connection, const AnyCall& call, CallOptions options,
-           CallThreads* threads)
+  MadeCall(Connection& connection, const AnyCall& call,
+           const CallOptions& options, CallThreads* threads)
       : connection_(connection),
         call_(call),
-        options_(std::move(options)),
+        options_(options),
         threads_(threads) {}
 
   bool await_ready() {
@@ -49,7 +50,7 @@ class MadeCall {
  private:
   Connection& connection_;
   const AnyCall call_;
-  const CallOptions options_;
+  const CallOptions& options_;
   CallThreads* const threads_;
   absl::Status status_;
   Meeting end_;
@@ -63,20 +64,19 @@ Task<absl::StatusOr<ReplyTo<Request>>> MakeCall(Connection& connection,
                                                 CallThreads* threads) {
   ReplyTo<Request> reply;
   const AnyCall call(request, reply);
-  CO_RETURN_IF_ERROR(
-      co_await MadeCall(connection, call, std::move(options), threads));
+  CO_RETURN_IF_ERROR(co_await MadeCall(connection, call, options, threads));
   co_return std::move(reply);
 }
 
-// A pause, which ends early when `canceller`, if any, is cancelled. The
-// environment outlives it.
+// A pause, which ends early when `canceller`, if any, is cancelled. All that it
+// is given outlives it.
 class Pause {
  public:
   Pause(const RetryEnvironment& environment, absl::Duration length,
-        std::shared_ptr<Canceller> canceller, CallThreads* threads)
+        const std::shared_ptr<Canceller>& canceller, CallThreads* threads)
       : environment_(environment),
         length_(length),
-        canceller_(std::move(canceller)),
+        canceller_(canceller),
         blocks_(threads == nullptr) {}
 
   bool await_ready() {
@@ -91,7 +91,7 @@ class Pause {
  private:
   const RetryEnvironment& environment_;
   const absl::Duration length_;
-  const std::shared_ptr<Canceller> canceller_;
+  const std::shared_ptr<Canceller>& canceller_;
   const bool blocks_;
 };
 

@@ -157,12 +157,11 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClientCalls::Attempt(
   ReplyTo<Request> reply;
   absl::Status status = absl::CancelledError();
   if (use.may_begin()) {
-    absl::StatusOr<CallOptions> of_call = OptionsOf(request, options);
+    const absl::StatusOr<CallOptions> of_call = OptionsOf(request, options);
     status = of_call.status();
     if (of_call.ok()) {
       const AnyCall call(request, reply);
-      status =
-          co_await MadeCall(*connection_, call, *std::move(of_call), threads);
+      status = co_await MadeCall(*connection_, call, *of_call, threads);
     }
   }
   if (is_answered != nullptr) *is_answered = status.ok();

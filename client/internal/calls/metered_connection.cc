@@ -49,8 +49,7 @@ Task<absl::Status> MeteredConnection::Make(AnyCall call, CallOptions options,
                                            CallThreads* threads) {
   observer_->OnStarted(call.method(), BytesSent(call, options));
   const absl::Duration start = now_();
-  absl::Status status =
-      co_await MadeCall(*inner_, call, std::move(options), threads);
+  absl::Status status = co_await MadeCall(*inner_, call, options, threads);
   observer_->OnEnded(call.method(), status.code(), now_() - start,
                      status.ok() ? BytesReceived(call) : 0);
   co_return status;

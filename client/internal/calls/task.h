@@ -13,12 +13,12 @@
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
 
-// These do in a task what the macros without CO do in a function.
-#define CO_RETURN_IF_ERROR(expr)                        \
-  do {                                                  \
-    if (absl::Status _status = (expr); !_status.ok()) { \
-      co_return _status;                                \
-    }                                                   \
+// These do in a task what the macros without CO do in a function; CO_RETURN_-
+// IF_ERROR takes an absl::StatusOr too.
+#define CO_RETURN_IF_ERROR(expr)                              \
+  do {                                                        \
+    const auto _ended = (expr);                               \
+    if (!_ended.ok()) co_return ::tensorkv::StatusIn(_ended); \
   } while (false)
 
 #define CO_ASSIGN_OR_RETURN(lhs, expr)                                        \
@@ -31,6 +31,14 @@
   lhs = *std::move(status_or)
 
 namespace tensorkv {
+
+inline const absl::Status& StatusIn(const absl::Status& status) {
+  return status;
+}
+template <typename T>
+const absl::Status& StatusIn(const absl::StatusOr<T>& value) {
+  return value.status();
+}
 
 // Lets two meet on which a task depends: the one who waits, and what it waits
 // for. Whoever comes second goes on with the task. Thread-safe.
@@ -46,6 +54,20 @@ class Meeting {
 // A coroutine that makes a value. It begins when it is awaited, once, and goes
 // on with whoever awaits it, on the thread on which it has ended. What it gets
 // by reference lives until then. Thread-compatible.
+//
+// GCC 12 destroys twice, or too early, some objects that have no name in an
+// expression that awaits. So wherever something is awaited:
+//  1. An expression with co_await makes no temporary with a destructor but what
+//     is awaited, and the value that comes of it. All that this is given has a
+//     name, and is taken by reference: coroutines that take anything with a
+//     destructor by value are called by functions that are none.
+//  2. No conditional operator, no structured binding and no head of an if, a
+//     for or a switch has a co_await in it.
+//  3. No lambda that captures is a coroutine. It may return the task of one.
+//
+// An exception ends the process. Our code throws none; where the system has no
+// memory for something small, other tasks may yet write what the one that would
+// have to be given up has made room for.
 template <typename T>
 class [[nodiscard]] Task {
  public:

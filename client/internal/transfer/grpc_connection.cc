@@ -177,7 +177,8 @@ Task<absl::Status> GrpcConnection::Make(AnyCall call, CallOptions options,
       call.Visit([&](const auto& request, auto& reply) -> Task<absl::Status> {
         return MakeAs(request, reply, deadline, options, threads);
       });
-  co_return EndOf(co_await task, options);
+  absl::Status status = co_await task;
+  co_return EndOf(std::move(status), options);
 }
 
 template <typename Request>

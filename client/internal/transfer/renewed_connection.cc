@@ -63,8 +63,7 @@ std::shared_ptr<GrpcConnection> RenewedConnection::Current() {
 Task<absl::Status> RenewedConnection::Make(AnyCall call, CallOptions options,
                                            CallThreads* threads) {
   const std::shared_ptr<GrpcConnection> connection = Current();
-  absl::Status status =
-      co_await MadeCall(*connection, call, std::move(options), threads);
+  absl::Status status = co_await MadeCall(*connection, call, options, threads);
   co_return status.ok() ? status : WithFiles(status, *credentials_);
 }
 

@@ -1,6 +1,7 @@
 #include "client/cluster/mirrored_calls.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -15,21 +16,23 @@ using ::testing::ElementsAre;
 using testing::Full;
 using testing::StatusIs;
 
+template <typename T>
+Task<T> Made(T value) {
+  co_return value;
+}
+
 TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
   const InitRequest request = {
       .on_existing = OnExisting::kKeep,
       .entries = {{.key = "a", .tensor = Full({1}, 1)}}};
-  const auto init = [](const std::string&,
-                       const InitRequest&) -> Task<absl::StatusOr<InitReply>> {
-    co_return InitReply();
+  const auto init = [](const std::string&, const InitRequest&) {
+    return Made<absl::StatusOr<InitReply>>(InitReply());
   };
   for (const size_t num_values : {0, 2}) {
-    const auto pull =
-        [&](const std::string&,
-            const PullRequest&) -> Task<absl::StatusOr<PullReply>> {
+    const auto pull = [&](const std::string&, const PullRequest&) {
       PullReply reply;
       reply.values.resize(num_values);
-      co_return reply;
+      return Made<absl::StatusOr<PullReply>>(std::move(reply));
     };
 
     EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull).Run(),
@@ -43,14 +46,12 @@ TEST(SetStateMirroredTest, HomeDecidesAndOthersFollow) {
   for (const absl::Status& at_home :
        {absl::OkStatus(), absl::NotFoundError("no such state")}) {
     std::vector<std::string> asked;
-    const auto set =
-        [&](const std::string& server,
-            const SetStateRequest&) -> Task<absl::StatusOr<SetStateReply>> {
+    const auto set = [&](const std::string& server, const SetStateRequest&) {
       asked.push_back(server);
-      if (server == "home" && !at_home.ok()) co_return at_home;
-      SetStateReply reply;
-      reply.versions = {server == "home" ? 7u : 8u};
-      co_return reply;
+      using Reply = absl::StatusOr<SetStateReply>;
+      if (server == "home" && !at_home.ok()) return Made<Reply>(at_home);
+      return Made<Reply>(
+          SetStateReply{.versions = {server == "home" ? 7u : 8u}});
     };
 
     const auto reply =
