@@ -55,12 +55,12 @@ class Meeting {
 // on with whoever awaits it, on the thread on which it has ended. What it gets
 // by reference lives until then. Thread-compatible.
 //
-// GCC 12 destroys twice, or too early, some objects that have no name in an
-// expression that awaits. So wherever something is awaited:
+// GCC 12 destroys twice what is made with braces, and has no name, in an
+// expression that awaits, and has had other faults of that kind. So wherever
+// something is awaited:
 //  1. An expression with co_await makes no temporary with a destructor but what
 //     is awaited, and the value that comes of it. All that this is given has a
-//     name, and is taken by reference: coroutines that take anything with a
-//     destructor by value are called by functions that are none.
+//     name, and is taken by reference.
 //  2. No conditional operator, no structured binding and no head of an if, a
 //     for or a switch has a co_await in it.
 //  3. No lambda that captures is a coroutine. It may return the task of one.
