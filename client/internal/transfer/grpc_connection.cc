@@ -2,8 +2,6 @@
 
 #include <limits>
 #include <memory>
-#include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -154,19 +152,7 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
              buffers_.pool()),
       bulk_(channels_, options.transfer, options.max_message_bytes,
             buffers_.pool()),
-      large_keys_(policy_, kMaxKnownKeys) {
-  started_channel_.Set(channels_.small());
-}
-
-GrpcConnection::StartedChannel::~StartedChannel() {
-  if (!UnaryCalls::IsInCallback()) return;
-  auto* const last = new std::shared_ptr<grpc::Channel>(std::move(channel_));
-  try {
-    std::thread([last] { delete last; }).detach();
-  } catch (const std::system_error&) {
-    // The system has no more threads; the channel is kept.
-  }
-}
+      large_keys_(policy_, kMaxKnownKeys) {}
 
 Task<absl::Status> GrpcConnection::Make(AnyCall call, CallOptions options,
                                         CallThreads* threads) {

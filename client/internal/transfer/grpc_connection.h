@@ -25,7 +25,6 @@
 #include "client/internal/transfer/trimmed_pool.h"
 #include "client/internal/transfer/unary_calls.h"
 #include "client/transfer_options.h"
-#include "grpcpp/channel.h"
 
 namespace tensorkv {
 
@@ -81,20 +80,6 @@ class GrpcConnection final : public TaskConnection {
   bool CastsAsItSends() const override { return true; }
 
  private:
-  // The channel of the calls that are started. With the last such channel gRPC
-  // waits for its threads that call back, so none of them may let go of it:
-  // this goes after all others that have it.
-  class StartedChannel {
-   public:
-    ~StartedChannel();
-    void Set(std::shared_ptr<grpc::Channel> channel) {
-      channel_ = std::move(channel);
-    }
-
-   private:
-    std::shared_ptr<grpc::Channel> channel_;
-  };
-
   GrpcConnection(const GrpcConnectionOptions& options,
                  const ChannelSecurity& security);
 
@@ -141,7 +126,6 @@ class GrpcConnection final : public TaskConnection {
   bool ShouldPullInBatches(const Request& request,
                            const CallOptions& options) const;
 
-  StartedChannel started_channel_;  // the first, so that it goes last
   const size_t max_message_bytes_;
   ChannelPool channels_;
   const StreamPolicy policy_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <coroutine>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -17,8 +19,9 @@
 #include "contract/proto_codec.h"
 #include "contract/requests.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/impl/codegen/client_callback.h"
+#include "grpcpp/completion_queue.h"
 #include "grpcpp/impl/codegen/client_unary_call.h"
+#include "grpcpp/support/async_unary_call.h"
 
 namespace tensorkv {
 namespace {
@@ -78,8 +81,6 @@ absl::StatusOr<ReplyTo<Request>> FromBytes(
   }
 }
 
-thread_local bool is_in_callback = false;
-
 // An RPC. Awaited, it is made, and its status comes. All that it is given
 // outlives it.
 class Rpc {
@@ -101,23 +102,49 @@ class Rpc {
     }
     return blocks_;
   }
-  // gRPC makes copies of what it calls, which must not own anything: a copy may
-  // outlive the call a little.
   bool await_suspend(std::coroutine_handle<> waiter) {
-    grpc::internal::CallbackUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-        &channel_, method_, &context_, &request_, &reply_,
-        [this, waiter](const grpc::Status& status) {
-          status_ = status;
-          if (!end_.Arrive()) return;
-          is_in_callback = true;
-          waiter.resume();
-          is_in_callback = false;
-        });
+    waiter_ = waiter;
+    Start();
     return !end_.Arrive();
   }
   grpc::Status await_resume() { return std::move(status_); }
 
  private:
+  void Start() {
+    using Helper = grpc::internal::ClientAsyncResponseReaderHelper;
+    const std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>>
+        reader(Helper::Create<grpc::ByteBuffer>(&channel_, &Ended(), method_,
+                                                &context_, request_));
+    reader->StartCall();
+    reader->Finish(&reply_, &status_, /*tag=*/this);
+  }
+
+  // Returns where RPCs go that have ended and that no thread waits for. Threads
+  // take them from there until the process ends, for an RPC may be the last
+  // that keeps the connection. Those of gRPC that call back end with the last
+  // channel that uses them, which waits for them; and once nothing has come for
+  // a second they sleep for 100 ms.
+  static grpc::CompletionQueue& Ended() {
+    static grpc::CompletionQueue& ended = *[] {
+      auto* const queue = new grpc::CompletionQueue;
+      const unsigned num_threads =
+          std::clamp(std::thread::hardware_concurrency() / 2, 2u, 16u);
+      for (unsigned i = 0; i < num_threads; ++i) {
+        std::thread(GoOnWith, queue).detach();
+      }
+      return queue;
+    }();
+    return ended;
+  }
+  static void GoOnWith(grpc::CompletionQueue* ended) {
+    void* tag = nullptr;
+    bool is_ok = false;
+    while (ended->Next(&tag, &is_ok)) {
+      auto* const rpc = static_cast<Rpc*>(tag);
+      if (rpc->end_.Arrive()) rpc->waiter_.resume();
+    }
+  }
+
   grpc::Channel& channel_;
   const RpcMethod& method_;
   grpc::ClientContext& context_;
@@ -125,6 +152,7 @@ class Rpc {
   grpc::ByteBuffer& reply_;
   const bool blocks_;
   grpc::Status status_;
+  std::coroutine_handle<> waiter_;
   Meeting end_;
 };
 
@@ -141,8 +169,6 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
     methods_.emplace_back(PathOf(method), RpcMethod::NORMAL_RPC, channel_);
   }
 }
-
-bool UnaryCalls::IsInCallback() { return is_in_callback; }
 
 template <typename Request>
 UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {

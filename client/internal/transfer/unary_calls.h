@@ -40,16 +40,13 @@ class UnaryCalls {
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   // Makes a call. If it `blocks`, the calling thread waits; else none does, and
-  // the task goes on on a thread of gRPC's. Values are received into
-  // `destinations` if all fit. Defined for the request of every unary method.
+  // the task goes on on a thread that all connections share. Values are
+  // received into `destinations` if all fit. Defined for the request of every
+  // unary method.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Call(
       const Request& request, const CallDeadline& deadline,
       absl::Span<const Destination> destinations, bool blocks);
-
-  // Returns whether the calling thread is one of gRPC's that goes on with the
-  // task of a call at present.
-  static bool IsInCallback();
 
  private:
   // Says which incarnation of the server a call expects. Only kTheKnownOne
