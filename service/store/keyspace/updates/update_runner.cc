@@ -185,6 +185,10 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
     transaction.state().revisions.Begin(update.revision);
   }
   if (may_begin) {
+    // Nobody else keeps a key that was deleted while it was idle.
+    if (key.is_removed) {
+      transaction.state().keys.DeferDestruction(KeyPtr(&key));
+    }
     return transaction.work().updates.Add(&key, std::move(update));
   }
   key.pending().push_back(std::move(update));
