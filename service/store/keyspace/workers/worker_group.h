@@ -169,7 +169,7 @@ class WorkerGroup {
   Step max_closed() const { return max_closed_; }
   // Restores a group that was saved: workers have their ranks, if nobody later
   // had them here, and steps, and are gone until they join again, as all of a
-  // fixed group are awaited to. An elastic one forms anew. One some joined stays.
+  // fixed group are awaited to. An elastic one forms anew; one in use stays.
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
   // Takes over the steps of the same group at another server, from which keys
