@@ -157,9 +157,11 @@ class Client : public NamespaceVerbs {
                                          const PushOptions& options = {});
 
   // These do Push, Pull and PushPull for callers who do not wait: `done` gets
-  // what the verb returns, on any thread, perhaps before this returns, and
-  // should not block. Only what has to block meanwhile runs on `threads`, which
-  // outlive the call; this client need not. Pipeline adds an order and bounds.
+  // what the verb returns, on any thread, perhaps before this returns, and must
+  // not block: calls of all clients end on a few threads, and a blocking call
+  // from there may wait for ever. Only what has to block meanwhile runs on
+  // `threads`, which outlive the call; this client need not. Pipeline adds an
+  // order and bounds.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
