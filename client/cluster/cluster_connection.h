@@ -60,8 +60,8 @@ class ClusterConnection final : public TaskConnection {
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
 
-  // What has to block runs on threads of the cluster's own: a share may wait
-  // for what another client does, so shares do not wait for threads.
+  // Makes the call. Work that has to block runs on threads of the cluster's
+  // own: a share may wait for another client, so none waits for a thread.
   Task<absl::Status> Make(AnyCall call, CallOptions options,
                           CallThreads* threads) override;
   template <typename Request>

@@ -1,4 +1,4 @@
-// How the calls of a cluster wait, and for how long.
+// Has the calls of a cluster wait, and bounds for how long.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_WAITS_H_
 #define TENSORKV_CLIENT_CLUSTER_WAITS_H_
@@ -60,7 +60,7 @@ struct CallLimit {
 // Thread-safe.
 class EndOfAll {
  public:
-  // Of `count` tasks. With `blocks`, the thread that awaits it waits.
+  // Awaits `count` tasks; if `blocks`, on the thread that awaits it.
   EndOfAll(size_t count, bool blocks)
       : state_(std::make_shared<State>(count + 1)), blocks_(blocks) {}
 

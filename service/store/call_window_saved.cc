@@ -1,4 +1,4 @@
-// What a checkpoint saves of a window of calls, and how it is restored.
+// Saves a window of calls for a checkpoint, and restores it.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the tasks of connections wait for.
+// Has the tasks of connections wait for calls and for pauses.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CALLS_AWAITED_H_
 #define TENSORKV_CLIENT_INTERNAL_CALLS_AWAITED_H_

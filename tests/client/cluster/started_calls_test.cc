@@ -61,7 +61,7 @@ class StartedClusterCallsTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  // Of all calls, once they have ended.
+  // Waits until all calls have ended, and returns their statuses.
   std::vector<absl::Status> Statuses() {
     MutexLock lock(&mutex_);
     while (statuses_.size() < replies_.size()) has_ended_.Wait(&mutex_);

@@ -178,7 +178,7 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
           absl::StrCat("other workers have passed to step ", last_open()));
     }
     // A round that nobody can complete would keep all later ones from closing.
-    // Who went down the steps could open any number of rounds.
+    // A worker that goes down the steps would open any number of rounds.
     if (!CanHaveQuorum(step) || HasGoneOn(rank, step)) {
       return StepClosed(key, version, step,
                         "a later step, as a quorum has closed this one at "

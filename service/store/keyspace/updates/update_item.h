@@ -1,4 +1,4 @@
-// What a pass knows of one update.
+// Says what a pass knows of one update.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_UPDATES_UPDATE_ITEM_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATES_UPDATE_ITEM_H_

@@ -236,7 +236,7 @@ std::vector<KeyPtr> UpdateRunner::Publish(Transaction& transaction,
                                           UpdatePass& pass) {
   transaction.Lock();
   std::vector<KeyPtr> more = EndPass(transaction, pass);
-  // Of a mirrored namespace: the sums of the servers that are in their values.
+  // Lists, of a mirrored namespace, the sums that are in their values now.
   std::vector<std::pair<std::string, Step>> applied;
   if (state_.config.mirrored) {
     for (const UpdatePass::Item& item : pass.items()) {
