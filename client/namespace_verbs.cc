@@ -69,13 +69,17 @@ absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
   return keys;
 }
 
+absl::StatusOr<StatReply> NamespaceVerbs::Stat(StatRequest request) {
+  request.set_namespace_(*name_space_);
+  return calls_->Call(request, call_options_);
+}
+
 absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
     std::vector<std::string> keys, bool compute_digests) {
   StatRequest request;
-  request.set_namespace_(*name_space_);
   SetKeys(std::move(keys), request);
   request.set_compute_digests(compute_digests);
-  ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
+  ASSIGN_OR_RETURN(StatReply reply, Stat(std::move(request)));
   return std::vector<KeyStatus>(
       std::make_move_iterator(reply.mutable_keys()->begin()),
       std::make_move_iterator(reply.mutable_keys()->end()));

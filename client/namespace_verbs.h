@@ -45,6 +45,22 @@ class NamespaceVerbs : public ServerVerbs {
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
                                               bool compute_digests = false);
 
+  // Returns what the server tells of keys, with `at` as a snapshot has them.
+  // The request's namespace is filled in.
+  absl::StatusOr<StatReply> Stat(StatRequest request);
+
+  // The verbs of TENSORKV_SNAPSHOT_METHODS: CreateSnapshot(request),
+  // ListSnapshots(request), DescribeSnapshot(request), ...; snapshot.proto
+  // explains them. The request's namespace is filled in.
+  // contract/snapshot_references.h makes the references that they take, and
+  // that PullRequest::at and ListRequest's `at` take.
+#define TENSORKV_VERB(name, ...)                            \
+  absl::StatusOr<name##Reply> name(name##Request request) { \
+    return Call(std::move(request));                        \
+  }
+  TENSORKV_SNAPSHOT_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
+
   // Sets the rule by which pushes update all keys, or those that match the
   // pattern; SetMultipliers sets what multiplies their rates. The others remove
   // what was set for exactly that pattern. Errors: NotFound if there is none.
