@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
+#include "client/cluster/snapshot_calls.h"
 #include "client/cluster/split_call.h"
 #include "client/internal/steady_now.h"
 #include "contract/glob.h"
@@ -203,6 +204,7 @@ absl::Status SplittingConnection::Attempt(const AnyCall& call,
                                           const CallOptions& options) {
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     using Request = std::decay_t<decltype(request)>;
+    RETURN_IF_ERROR(CheckNeedsNoSnapshot(request));
     if constexpr (kIsSplit<Request>) {
       const Limit limit(options);
       ASSIGN_OR_RETURN(const PlacementPtr placement,

@@ -32,6 +32,7 @@ namespace tensorkv {
 // digest.
 //
 // Errors: those of ClusterConnection; they name the key, not the slice.
+// Unimplemented for calls about snapshots, before any server hears of them.
 class SplittingConnection final : public Connection {
  public:
   explicit SplittingConnection(std::unique_ptr<ClusterConnection> inner)

@@ -18,6 +18,7 @@ from tensorkv._at_exit import (
 )
 from tensorkv._client_arguments import within
 from tensorkv._client_values import ValueVerbs
+from tensorkv._snapshots import SnapshotVerbs
 from tensorkv._types import (
     Aggregation,
     CheckpointStatus,
@@ -39,7 +40,7 @@ _DEFAULT_TARGET = "127.0.0.1:7363"
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Client(ValueVerbs):
+class Client(ValueVerbs, SnapshotVerbs):
     """The verbs of TensorKV.
 
     Every verb takes one key, a str, or a list of keys with a list of arrays. A
