@@ -1,7 +1,6 @@
 """tensorkv.Client: arrays in and out, errors, namespaces."""
 
 import contextlib
-import functools
 import os
 import pathlib
 import pickle
@@ -15,7 +14,7 @@ import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
-from stores import ADDRESS, StoreTest, full, new_namespace
+from stores import ADDRESS, StoreTest, full, new_namespace, on_every_client
 from tensorkv import errors
 from tensorkv._types import GuardCounts
 
@@ -40,18 +39,6 @@ def status_bytes(name):
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith(name))
     return int(line.split()[1]) << 10
-
-
-def on_every_client(test):
-    """A test of a client of a server, of a cluster, of a store in the process."""
-
-    @functools.wraps(test)
-    def run(self):
-        for name, client in self.clients.items():
-            with self.subTest(name):
-                test(self, client)
-
-    return run
 
 
 class ClientTest(StoreTest):

@@ -2,7 +2,6 @@
 
 import asyncio
 import concurrent.futures
-import functools
 import os
 import sys
 import threading
@@ -13,19 +12,7 @@ import tensorkv
 from tensorkv import At, PublishAs
 
 sys.path.insert(0, os.path.dirname(__file__))
-from stores import ADDRESS, StoreTest, full, new_namespace
-
-
-def on_every_client(test):
-    """A test of a client of a server, and of a store in the process."""
-
-    @functools.wraps(test)
-    def run(self):
-        for name, client in self.clients.items():
-            with self.subTest(name):
-                test(self, client)
-
-    return run
+from stores import ADDRESS, StoreTest, full, new_namespace, on_every_client
 
 
 class SnapshotsTest(StoreTest):
