@@ -94,7 +94,8 @@ py::dict Describe(const NamespaceStatus& status) {
                 "rounds_open"_a = status.rounds_open(),
                 "rounds_closed"_a = status.rounds_closed(),
                 "rounds_failed"_a = status.rounds_failed(),
-                "calls_waiting"_a = status.calls_waiting());
+                "calls_waiting"_a = status.calls_waiting(),
+                "num_snapshots"_a = status.num_snapshots());
   // A status is checked when it comes.
   const NamespaceConfig config =
       FromProto(status.config()).value_or(NamespaceConfig());

@@ -249,6 +249,7 @@ class NamespaceStatus:
     max_call_norm: float
     on_large_norm: str
     budget_bytes: int
+    max_retained_bytes: int
     guard_counts: List[GuardCounts]
     live_workers: int
     workers: List[WorkerStatus]
@@ -260,6 +261,8 @@ class NamespaceStatus:
     rounds_closed: int
     rounds_failed: int
     calls_waiting: int
+    # Those that can be read.
+    num_snapshots: int
 
 
 def key_status(fields: Mapping[str, Any]) -> KeyStatus:

@@ -417,6 +417,7 @@ class ClientTest(StoreTest):
             "max_call_norm": 2.5,
             "on_large_norm": "refuse",
             "budget_bytes": 4096,
+            "max_retained_bytes": 8192,
         }
         robust = {"aggregation": "trimmed_mean", "trim_fraction": 0.125}
         client = self.open_client()
@@ -441,6 +442,7 @@ class ClientTest(StoreTest):
             "max_call_norm": 2.5,
             "on_large_norm": "refuse",
             "budget_bytes": 1 << 20,
+            "max_retained_bytes": 1 << 21,
         }
         client.update_namespace(name, **changes)
         status = client.describe_namespace(name)

@@ -1,6 +1,7 @@
 """Publishers and readers whose calls meet others, and servers that end."""
 
 import asyncio
+import doctest
 import os
 import sys
 import types
@@ -255,6 +256,16 @@ class SeriesTest(StoreTest):
             self.assertEqual(number_of(await reader.aio.fetch()), 1)
 
         asyncio.run(work())
+
+
+class DocumentationTest(unittest.TestCase):
+
+    def test_transcripts_of_the_page_about_weights(self):
+        failed, attempted = doctest.testfile(
+            os.path.abspath("docs/weights.md"), module_relative=False
+        )
+        self.assertEqual(failed, 0)
+        self.assertGreater(attempted, 15)
 
 
 class RestartTest(StoreTest):

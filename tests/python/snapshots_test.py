@@ -276,6 +276,31 @@ class SnapshotsTest(StoreTest):
         self.assertEqual(client.snapshots(), [])
         self.assertEqual(client.create_snapshot("s").number, 4)
 
+    def test_at_the_bound_the_oldest_goes_and_no_push_is_refused(self):
+        client = self.open_client(namespace=new_namespace())
+        client.create_namespace(client.namespace, max_retained_bytes=20_000)
+        client.init("a", full(0, shape=(1000,)))
+        for number in range(1, 11):
+            client.push(
+                "a", full(number, shape=(1000,)), publish_as=PublishAs("s")
+            )
+        numbers = [each.number for each in client.snapshots()]
+        self.assertEqual(numbers[-1], 10)
+        self.assertTrue(1 < len(numbers) < 6, numbers)
+        self.assertEqual(
+            client.describe_namespace().num_snapshots, len(numbers)
+        )
+        self.assert_raises(
+            tensorkv.SnapshotLostError,
+            "SNAPSHOT_LOST",
+            lambda: client.pull("a", at=At("s", 1)),
+            cause="retained",
+        )
+        self.assert_array(
+            client.pull("a", at=At("s", numbers[0])),
+            full(numbers[0], shape=(1000,)),
+        )
+
     def test_tasks_take_and_read_them(self):
         client = self.clients["served"]
 
@@ -287,7 +312,8 @@ class SnapshotsTest(StoreTest):
             await client.aio.push("a", full(2), publish_as=PublishAs("s"))
             with await client.aio.lease_snapshot("s") as leased:
                 self.assertEqual(leased.at.number, 2)
-            self.assertEqual((await client.aio.describe_snapshot("s")).number, 2)
+            told = await client.aio.describe_snapshot("s")
+            self.assertEqual(told.number, 2)
             return await task
 
         self.assert_array(asyncio.run(run()), full(2))
@@ -299,9 +325,8 @@ class SnapshotsTest(StoreTest):
         )
         kv.push_pull("a", full(5))
         self.assert_array(kv.client.pull("a", at=published.at), full(1))
-        self.assert_array(
-            kv.client.pull_rows("a", [0], at=published.at), full(1, shape=(1, 3))
-        )
+        rows = kv.client.pull_rows("a", [0], at=published.at)
+        self.assert_array(rows, full(1, shape=(1, 3)))
         with self.assertRaisesRegex(
             tensorkv.FailedPreconditionError, "create_snapshot"
         ):

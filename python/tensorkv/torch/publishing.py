@@ -89,12 +89,13 @@ class Publisher:
 
         Args:
           series: readers know it.
-          keep_last: how many states stay readable; 0 or None for all. One that
-            stays takes memory for what has changed since.
+          keep_last: how many states stay readable; None leaves the series as
+            it is, which is all at first. One that stays takes memory for what
+            has changed since.
         """
         self._server = _FollowedServer(client_of(store))
         self._series = series
-        self._keep_last = keep_last or 0
+        self._keep_last = keep_last
         # The client by which the last state was published, its number, and its
         # keys; None where nobody knows what the last call has done.
         self._client: Optional[Client] = None
@@ -346,7 +347,7 @@ class Reader:
         """
         if self._fetched and client is not self._client:
             # Another server may never come to that number.
-            with contextlib.suppress(SnapshotNotFoundError):
+            with contextlib.suppress(SnapshotNotFoundError, SnapshotLostError):
                 self._check_goes_on(client.describe_snapshot(self._series))
         status = client.describe_snapshot(self._series, at_least=least)
         self._check_goes_on(status)
