@@ -275,8 +275,10 @@ def key_status(fields: Mapping[str, Any]) -> KeyStatus:
 
 def snapshot_status(fields: Mapping[str, Any]) -> SnapshotStatus:
     """The status of which the extension module has a dict."""
-    leases = [SnapshotLease(**lease) for lease in fields.get("leases", ())]
-    return SnapshotStatus(**{**fields, "leases": leases})
+    shown = dict(fields)
+    leases = shown.get("leases", ())
+    shown["leases"] = [SnapshotLease(**lease) for lease in leases]
+    return SnapshotStatus(**shown)
 
 
 def namespace_status(fields: Mapping[str, Any]) -> NamespaceStatus:
