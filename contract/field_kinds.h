@@ -171,6 +171,35 @@ struct Message {
   }
 };
 
+// A message that need not be there, and whose fields are left to the generated
+// code: one that few calls have.
+template <int kNumber, auto kMember>
+struct Generated {
+  template <typename T>
+  static void Read(MessageReader& in, T& message) {
+    if (in.Accept(RunTag(kNumber))) ReadPresent(in, message);
+  }
+  template <typename T>
+  static void Write(const T& message, WireWriter& out) {
+    if (message.*kMember) WritePresent(*(message.*kMember), out);
+  }
+
+ private:
+  template <typename T>
+  ABSL_ATTRIBUTE_NOINLINE static void ReadPresent(MessageReader& in,
+                                                  T& message) {
+    std::string bytes;
+    in.ReadBytes(&bytes);
+    if (!(message.*kMember).emplace().ParseFromString(bytes)) in.Fail();
+  }
+  template <typename Inner>
+  ABSL_ATTRIBUTE_NOINLINE static void WritePresent(const Inner& inner,
+                                                   WireWriter& out) {
+    const std::string bytes = inner.SerializeAsString();
+    out.Message(RunTag(kNumber), [&] { out.Copy(bytes); });
+  }
+};
+
 inline Payload PayloadOf(const Tensor& tensor) {
   return {tensor.buffer(),
           {tensor.data(), static_cast<size_t>(tensor.size_bytes())}};

@@ -358,6 +358,9 @@ absl::StatusOr<ListReply> ClusterConnection::ListPlaced(
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
+  if constexpr (kIsOfSnapshots<Request>) {
+    return absl::UnimplementedError("snapshots of several servers");
+  }
   std::vector<std::string> servers;
   if constexpr (kHasNamespace<Request>) {
     ASSIGN_OR_RETURN(servers, servers_.HomeFirst(NamespaceIn(request), limit));
@@ -387,7 +390,8 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
     const std::vector<std::string>& servers, const Request& request,
     const CallLimit& limit) {
   static_assert(
-      kRemoves<Request> || CallTypes<Request>::kRepeat == Repeat::kHarmless,
+      kRemoves<Request> || kIsOfSnapshots<Request> ||
+          CallTypes<Request>::kRepeat == Repeat::kHarmless,
       "a call that may not come twice must say what its repeat means");
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);

@@ -56,6 +56,12 @@ void ReplyToProto(const JoinReply& reply, v1::SavedCall* proto) {
 void ReplyToProto(const UpdateNamespaceReply& reply, v1::SavedCall* proto) {
   *proto->mutable_update_namespace() = reply;
 }
+void ReplyToProto(const CreateSnapshotReply& reply, v1::SavedCall* proto) {
+  *proto->mutable_create_snapshot() = reply;
+}
+void ReplyToProto(const DeleteSnapshotReply& reply, v1::SavedCall* proto) {
+  *proto->mutable_delete_snapshot() = reply;
+}
 
 absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
   absl::Status status(static_cast<absl::StatusCode>(proto.code()),
@@ -102,6 +108,12 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
       return absl::OkStatus();
     case v1::SavedCall::kUpdateNamespace:
       answer = CallReply(proto.update_namespace());
+      return absl::OkStatus();
+    case v1::SavedCall::kCreateSnapshot:
+      answer = CallReply(proto.create_snapshot());
+      return absl::OkStatus();
+    case v1::SavedCall::kDeleteSnapshot:
+      answer = CallReply(proto.delete_snapshot());
       return absl::OkStatus();
     case v1::SavedCall::ANSWER_NOT_SET:
       break;

@@ -195,7 +195,7 @@ struct PullBatch {
     return WithPayloads<PullReply>(chunks, std::move(decoded));
   }
   static EncodedMessage WriteByHand(const PullReply& reply) {
-    return EncodePullBatch(reply.values);
+    return EncodePullBatch(reply.values, reply.snapshot_number);
   }
 
   static std::optional<PullReply> Read(absl::string_view bytes) {

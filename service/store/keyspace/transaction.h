@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/keyspace/rounds/rounds.h"
+#include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/updates/update_pass.h"
@@ -80,7 +81,8 @@ class Transaction {
   // Dropped is what must not be destroyed under the mutex.
   using Dropped =
       std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
-                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys>;
+                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys,
+                   NamedSnapshots::LetGo>;
 
   explicit Transaction(NamespaceState& state, Thread thread = Thread::kCaller)
       : Transaction(state, std::defer_lock, thread) {

@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull/pull_at.h"
 #include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/pull/row_check.h"
 #include "service/store/keyspace/pull/row_reads.h"
@@ -52,6 +53,10 @@ void StartPull(NamespaceState& state, PullRequest request, Step step,
     status = state.CheckAndRenew(request.worker);
   }
   if (!status.ok()) return std::move(done)(std::move(status));
+  if (request.at) {
+    return StartPullAt(state, std::move(request), std::move(context),
+                       std::move(done));
+  }
   const auto call = std::make_shared<PullCall>(state, std::move(request), step,
                                                std::move(context), state.Now(),
                                                update_counts, std::move(done));

@@ -19,6 +19,7 @@
 #include "service/store/keyspace/rules/rule_change.h"
 #include "service/store/keyspace/rules/rules_hold.h"
 #include "service/store/keyspace/rules/state_access.h"
+#include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/snapshots/restored_counts.h"
 #include "service/store/keyspace/snapshots/saved_clients.h"
@@ -186,6 +187,11 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.restored_versions = state_.restored_versions;
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
+    if (is_of_all) {
+      for (const auto& [name, series] : state_.named->series()) {
+        snapshot.series.emplace_back(name, series.last_number);
+      }
+    }
   }
   if (snapshot.has_only_changes) {
     snapshot.removed_keys = moving_->RecordedNames();
@@ -213,7 +219,8 @@ absl::Status SnapshotRun::Walk() {
   {
     const Pause pause(state_, sink_);
     // Others may have taken since what was free of the budget.
-    const absl::Status status = state_.memory.CheckRetained();
+    const BytesNeeded freed = MakeRoom(transaction, {});
+    const absl::Status status = state_.memory.CheckRetained({}, freed);
     if (!status.ok()) {
       transaction.Drop(state_.snapshots->FailAll(status));
       return status;
@@ -510,6 +517,9 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   state.mode->RestoreQuorums(snapshot.former_quorums);
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
+  for (const auto& [name, latest] : snapshot.series) {
+    state.named->RestoreSeries(name, latest);
+  }
   return restored;
 }
 

@@ -1,0 +1,39 @@
+// Lets named snapshots go: for want of memory, by time, by number.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_LETTING_GO_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_LETTING_GO_H_
+
+#include "absl/status/status.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/named_snapshots.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/memory_budgets.h"
+
+namespace tensorkv {
+
+// All are called with the namespace's mutex held. What takes long of it, the
+// pool does later.
+
+// Lets one snapshot go. Calls that wait for it hear why.
+void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
+                   NamedSnapshots::Cause cause);
+
+// Lets snapshots go, in their order, until no more is retained with `more` than
+// may be, or none is left. Returns what that will free: it is in use until the
+// transaction ends.
+BytesNeeded MakeRoom(Transaction& transaction, const BytesNeeded& more);
+
+// Checks that no more is retained than may be, with `more` and without `freed`.
+// Errors: ResourceExhausted (OVER_BUDGET).
+absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
+                       const BytesNeeded& freed);
+
+// Lets go of what a series does not keep.
+void TrimSeries(Transaction& transaction, Series& series);
+
+// Has an alarm end leases, and snapshots whose time is over.
+void WatchSnapshots(NamespaceState& state);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_LETTING_GO_H_
