@@ -20,18 +20,18 @@
 namespace tensorkv {
 namespace {
 
-using Metadata = std::pair<std::string, std::string>;
+using MetadataEntry = std::pair<std::string, std::string>;
 
 // Reads "step=42". Errors: InvalidArgument.
-absl::StatusOr<Metadata> ParseMetadata(const std::string& text) {
+absl::StatusOr<MetadataEntry> ParseMetadata(const std::string& text) {
   const std::vector<std::string> parts =
       absl::StrSplit(text, absl::MaxSplits('=', 1));
-  if (parts.size() == 2) return Metadata(parts[0], parts[1]);
+  if (parts.size() == 2) return MetadataEntry(parts[0], parts[1]);
   return absl::InvalidArgumentError(
       absl::StrCat("expected NAME=VALUE, got ", text));
 }
 
-struct CreateFlags {
+struct SnapshotFlags {
   std::string series;
   std::optional<uint64_t> number;
   std::optional<uint64_t> expected_latest;
@@ -41,7 +41,8 @@ struct CreateFlags {
   uint32_t keep_last = 0;
 };
 
-absl::Status RunCreate(const CreateFlags& flags, Invocation& invocation) {
+absl::Status RunSnapshotCreate(const SnapshotFlags& flags,
+                               Invocation& invocation) {
   CreateSnapshotRequest request;
   request.set_series(flags.series);
   if (flags.number) request.set_number(*flags.number);
@@ -50,7 +51,7 @@ absl::Status RunCreate(const CreateFlags& flags, Invocation& invocation) {
   }
   request.mutable_prefixes()->Add(flags.prefixes.begin(), flags.prefixes.end());
   for (const std::string& text : flags.metadata) {
-    absl::StatusOr<Metadata> metadata = ParseMetadata(text);
+    absl::StatusOr<MetadataEntry> metadata = ParseMetadata(text);
     if (!metadata.ok()) return AsUsageError("--metadata", metadata.status());
     (*request.mutable_metadata())[metadata->first] = metadata->second;
   }
@@ -64,16 +65,20 @@ absl::Status RunCreate(const CreateFlags& flags, Invocation& invocation) {
   return absl::OkStatus();
 }
 
-void AddCreate(CLI::App& snapshot, Action& action) {
-  const auto flags = std::make_shared<CreateFlags>();
+void AddSnapshotCreate(CLI::App& snapshot, Action& action) {
+  const auto flags = std::make_shared<SnapshotFlags>();
   CLI::App* const create = snapshot.add_subcommand(
       "create", "Keep the values of keys as they are now, by name");
   create->add_option("series", flags->series, "What to call it, with a number")
       ->required();
-  create->add_option("--number", flags->number,
-                     "Its number [one above the latest]");
-  create->add_option("--expected_latest", flags->expected_latest,
-                     "Only if this is the latest number; 0: there is none");
+  create
+      ->add_option("--number", flags->number,
+                   "Its number [one above the latest]")
+      ->check(CLI::NonNegativeNumber);
+  create
+      ->add_option("--expected_latest", flags->expected_latest,
+                   "Only if this is the latest number; 0: there is none")
+      ->check(CLI::NonNegativeNumber);
   create
       ->add_option("--prefix", flags->prefixes,
                    "Only keys that begin like this; may be repeated")
@@ -84,12 +89,14 @@ void AddCreate(CLI::App& snapshot, Action& action) {
       ->allow_extra_args(false);
   AddParsed(*create, "--ttl", flags->time_to_live, ParseDuration,
             "How long it stays, as 1h [no end]");
-  create->add_option("--keep_last", flags->keep_last,
-                     "The series keeps so many from now on");
-  OnRun(*create, action, flags, RunCreate);
+  create
+      ->add_option("--keep_last", flags->keep_last,
+                   "The series keeps so many from now on")
+      ->check(CLI::NonNegativeNumber);
+  OnRun(*create, action, flags, RunSnapshotCreate);
 }
 
-void AddList(CLI::App& snapshot, Action& action) {
+void AddSnapshotLs(CLI::App& snapshot, Action& action) {
   const auto prefix = std::make_shared<std::string>();
   CLI::App* const ls =
       snapshot.add_subcommand("ls", "List snapshots that can be read");
@@ -108,17 +115,18 @@ void AddList(CLI::App& snapshot, Action& action) {
 
 // Adds a command about the snapshots that `parse` makes a request of.
 template <typename Request>
-void AddAbout(CLI::App& snapshot, Action& action, const char* name,
-              const char* help, const char* argument_help,
-              absl::StatusOr<Request> (*parse)(const std::string&),
-              absl::Status (*run)(const Request&, Invocation&)) {
+void AddOfSnapshots(CLI::App& snapshot, Action& action, const char* name,
+                    const char* help, const char* argument_help,
+                    absl::StatusOr<Request> (*parse)(const std::string&),
+                    absl::Status (*run)(const Request&, Invocation&)) {
   const auto request = std::make_shared<Request>();
   CLI::App* const command = snapshot.add_subcommand(name, help);
   AddParsed(*command, "snapshot", *request, parse, argument_help)->required();
   OnRun(*command, action, request, run);
 }
 
-absl::Status RunShow(const SnapshotReference& at, Invocation& invocation) {
+absl::Status RunSnapshotShow(const SnapshotReference& at,
+                             Invocation& invocation) {
   DescribeSnapshotRequest request;
   *request.mutable_at() = at;
   ASSIGN_OR_RETURN(const DescribeSnapshotReply reply,
@@ -128,7 +136,8 @@ absl::Status RunShow(const SnapshotReference& at, Invocation& invocation) {
 }
 
 // Reads "SERIES" or "SERIES@42". Errors: InvalidArgument.
-absl::StatusOr<DeleteSnapshotRequest> ParseRemoved(const std::string& text) {
+absl::StatusOr<DeleteSnapshotRequest> ParseRemovedSnapshots(
+    const std::string& text) {
   DeleteSnapshotRequest request;
   request.set_series(text);
   if (!absl::StrContains(text, '@')) return request;
@@ -142,8 +151,8 @@ absl::StatusOr<DeleteSnapshotRequest> ParseRemoved(const std::string& text) {
   return request;
 }
 
-absl::Status RunRm(const DeleteSnapshotRequest& request,
-                   Invocation& invocation) {
+absl::Status RunSnapshotRm(const DeleteSnapshotRequest& request,
+                           Invocation& invocation) {
   ASSIGN_OR_RETURN(const DeleteSnapshotReply reply,
                    invocation.client.DeleteSnapshot(request));
   invocation.Print(reply);
@@ -156,14 +165,16 @@ void AddSnapshotCommands(CLI::App& app, Action& action) {
   CLI::App* const snapshot = app.add_subcommand(
       "snapshot", "Named snapshots of the namespace, which pull --at reads");
   snapshot->require_subcommand(1);
-  AddCreate(*snapshot, action);
-  AddList(*snapshot, action);
-  AddAbout(*snapshot, action, "show", "Print one snapshot, and who keeps it",
-           "SERIES, its latest; SERIES@42; SERIES@>=42, for which this waits",
-           ParseSnapshot, RunShow);
-  AddAbout(*snapshot, action, "rm",
-           "Let snapshots go, whoever keeps them; the numbers go on",
-           "SERIES, all that it has; SERIES@42", ParseRemoved, RunRm);
+  AddSnapshotCreate(*snapshot, action);
+  AddSnapshotLs(*snapshot, action);
+  AddOfSnapshots(
+      *snapshot, action, "show", "Print one snapshot, and who keeps it",
+      "SERIES, its latest; SERIES@42; SERIES@>=42, for which this waits",
+      ParseSnapshot, RunSnapshotShow);
+  AddOfSnapshots(*snapshot, action, "rm",
+                 "Let snapshots go, whoever keeps them; the numbers go on",
+                 "SERIES, all that it has; SERIES@42", ParseRemovedSnapshots,
+                 RunSnapshotRm);
 }
 
 }  // namespace tensorkv

@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "contract/any_call.h"
-#include "contract/method.h"
 
 namespace tensorkv {
 
@@ -13,7 +12,7 @@ namespace tensorkv {
 // Errors: Unimplemented.
 template <typename Request>
 absl::Status CheckNeedsNoSnapshot(const Request& request) {
-  bool needs_one = ServiceOf(kMethodOf<Request>) == Service::kSnapshots;
+  bool needs_one = kIsOfSnapshots<Request>;
   if constexpr (requires { request.publish_as; }) {
     needs_one |= request.publish_as.has_value();
   } else if constexpr (requires { request.at.has_value(); }) {
@@ -23,8 +22,7 @@ absl::Status CheckNeedsNoSnapshot(const Request& request) {
   }
   if (!needs_one) return absl::OkStatus();
   return absl::UnimplementedError(
-      "snapshots: servers of a cluster have none yet; call a server that is in "
-      "no cluster, not as cluster:...");
+      "snapshots: expected a client of one server, got one of several");
 }
 
 }  // namespace tensorkv

@@ -95,6 +95,14 @@ class FailedPreconditionError(Error):
     code = "FAILED_PRECONDITION"
 
 
+class OlderSnapshotError(FailedPreconditionError):
+    """The latest snapshot is older than one that a reader has had.
+
+    The server was restarted, or later ones were deleted: metadata["latest"] is
+    the number of the latest, metadata["number"] that which the reader has.
+    """
+
+
 class ClosedError(FailedPreconditionError):
     """The store has been closed."""
 

@@ -356,7 +356,7 @@ class SnapshotsTest(StoreTest):
             lambda: client.stat("a", at=At("s")),
         ):
             with self.assertRaisesRegex(
-                tensorkv.UnimplementedError, "servers of a cluster"
+                tensorkv.UnimplementedError, "client of one server"
             ):
                 call()
         self.assertEqual(client.keys(), ["a"])

@@ -25,6 +25,7 @@ from tensorkv.client import Client
 from tensorkv.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
+    OlderSnapshotError,
     SnapshotLostError,
     SnapshotNotFoundError,
 )
@@ -261,8 +262,8 @@ class Reader:
 
         Without `number`, when there is a state later than the one that was
         fetched. Returns what the latest is. `timeout` is in seconds; without
-        it, that of the client. Errors: DeadlineExceededError; as of `fetch`,
-        FailedPreconditionError.
+        it, that of the client. Errors: DeadlineExceededError;
+        OlderSnapshotError, as of `fetch`.
         """
         least = self.number + 1 if number is None else number
         with within(timeout):
@@ -299,8 +300,8 @@ class Reader:
 
         Errors: InvalidArgumentError where a tensor of `into` is not published,
         or has another shape; SnapshotNotFoundError and SnapshotLostError for a
-        `number` that is not there, or no more; FailedPreconditionError where
-        the latest state is older than the last that was fetched;
+        `number` that is not there, or no more; OlderSnapshotError where the
+        latest state is older than the last that was fetched;
         DeadlineExceededError. The tensors of `into` are as they were then.
         """
         targets = None if into is None else state_of(into)
@@ -343,7 +344,7 @@ class Reader:
     def _await(self, client: Client, least: int) -> SnapshotStatus:
         """Waits until the latest snapshot has at least that number.
 
-        Errors: FailedPreconditionError for one that is older than the last.
+        Errors: OlderSnapshotError for one that is older than the last.
         """
         if self._fetched and client is not self._client:
             # Another server may never come to that number.
@@ -355,13 +356,16 @@ class Reader:
 
     def _check_goes_on(self, latest: SnapshotStatus) -> None:
         if latest.number < self.number:
-            raise FailedPreconditionError(
+            raise OlderSnapshotError(
                 f"series {self._series!r}: the latest number is "
                 f"{latest.number}, after {self.number} was read: the server "
                 "was restarted, or the later ones were deleted; "
                 f"fetch(number={latest.number}) reads it all the same",
-                "SERVER_RESTARTED",
-                {"series": self._series, "latest": str(latest.number)},
+                metadata={
+                    "series": self._series,
+                    "number": str(self.number),
+                    "latest": str(latest.number),
+                },
             )
 
 

@@ -160,7 +160,7 @@ TEST(MessageTableTest, HasALinePerMessageAndAColumnPerPath) {
                          {"key", "shape", "rule", "multipliers.learning_rate"}),
             "key    shape  rule               learning_rate\n"
             "fc1.w  [2,3]  sgd(momentum=0.5)  1\n"
-            "b      []     assign             0\n");
+            "b      []     assign             -\n");
 }
 
 TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {

@@ -133,7 +133,7 @@ TEST(SplittingConnectionTest, RefusesCallsAboutSnapshots) {
         client.Pull(pull).status(), client.PullRows({pull}).status(),
         client.List(list).status(), client.Stat(stat).status()}) {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
-                                 HasSubstr("servers of a cluster")));
+                                 HasSubstr("client of one server")));
   }
   EXPECT_THAT(client.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }
