@@ -105,12 +105,30 @@ bool HasEnded(Progress& progress, bool gives_up) {
   return gives_up;
 }
 
+// Returns whether the call takes a snapshot, is about one, or reads one.
+template <typename Request>
+bool IsOfSnapshot(const Request& request) {
+  if constexpr (requires { request.publish_as; }) {
+    return request.publish_as.has_value();
+  } else if constexpr (requires { request.at; }) {
+    return request.at.has_value();
+  } else if constexpr (requires { request.has_at(); }) {
+    return request.has_at();
+  } else {
+    return kIsOfSnapshots<Request>;
+  }
+}
+
 }  // namespace
 
 absl::Status ClusterConnection::Attempt(const AnyCall& call,
                                         const CallOptions& options) {
   const CallLimit limit = servers_.LimitOf(options);
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    if (IsOfSnapshot(request)) {
+      return absl::UnimplementedError(
+          "snapshots: expected a client of one server, got one of several");
+    }
     auto made = Route(request, limit);
     if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
       // One that was asked is in the cluster no more: the others are asked
@@ -358,9 +376,6 @@ absl::StatusOr<ListReply> ClusterConnection::ListPlaced(
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
-  if constexpr (kIsOfSnapshots<Request>) {
-    return absl::UnimplementedError("snapshots of several servers");
-  }
   std::vector<std::string> servers;
   if constexpr (kHasNamespace<Request>) {
     ASSIGN_OR_RETURN(servers, servers_.HomeFirst(NamespaceIn(request), limit));
