@@ -358,9 +358,6 @@ absl::StatusOr<ListReply> ClusterConnection::ListPlaced(
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
-  if constexpr (kIsOfSnapshots<Request>) {
-    return absl::UnimplementedError("snapshots of several servers");
-  }
   std::vector<std::string> servers;
   if constexpr (kHasNamespace<Request>) {
     ASSIGN_OR_RETURN(servers, servers_.HomeFirst(NamespaceIn(request), limit));

@@ -204,6 +204,7 @@ absl::Status SplittingConnection::Attempt(const AnyCall& call,
                                           const CallOptions& options) {
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     using Request = std::decay_t<decltype(request)>;
+    // An Init might else remove slices before it is refused.
     RETURN_IF_ERROR(CheckNeedsNoSnapshot(request));
     if constexpr (kIsSplit<Request>) {
       const Limit limit(options);

@@ -225,6 +225,11 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   proto->set_only_changes(snapshot.has_only_changes);
   proto->mutable_removed_keys()->Add(snapshot.removed_keys.begin(),
                                      snapshot.removed_keys.end());
+  for (const auto& [name, latest] : snapshot.series) {
+    v1::SavedSeries* const series = proto->add_series();
+    series->set_name(name);
+    series->set_latest(latest);
+  }
 }
 
 absl::StatusOr<NamespaceSnapshot> FromProto(
@@ -256,6 +261,9 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   snapshot.has_only_changes = proto.only_changes();
   snapshot.removed_keys.assign(proto.removed_keys().begin(),
                                proto.removed_keys().end());
+  for (const v1::SavedSeries& series : proto.series()) {
+    snapshot.series.emplace_back(series.name(), series.latest());
+  }
   return snapshot;
 }
 

@@ -83,7 +83,7 @@ class ClientTest(StoreTest):
     @unittest.skipIf(ml_dtypes, "has the package ml_dtypes")
     def test_small_floats_without_their_package_say_what_is_missing(self):
         client = self.clients["embedded"]
-        client._store.init(["w"], [(np.zeros(3, "uint16"), "bf16")], "fail")
+        client._store.init(["w"], [(np.zeros(3, "uint16"), "bf16")], "fail", None)
 
         with self.assertRaisesRegex(tensorkv.UnimplementedError, "ml_dtypes"):
             client.pull("w")

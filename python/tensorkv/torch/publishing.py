@@ -300,7 +300,8 @@ class Reader:
 
         Errors: InvalidArgumentError where a tensor of `into` is not published,
         or has another shape; SnapshotNotFoundError and SnapshotLostError for a
-        `number` that is not there, or no more; OlderSnapshotError where the
+        `number` that is not there, or no more, the latter also for a latest
+        one that was let go; OlderSnapshotError where the
         latest state is older than the last that was fetched;
         DeadlineExceededError. The tensors of `into` are as they were then.
         """

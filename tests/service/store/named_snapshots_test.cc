@@ -1,0 +1,230 @@
+// Named snapshots: what time and the device make of them, and what they cost.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/answer.h"
+#include "contract/duration.h"
+#include "contract/snapshot_references.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/looks.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/fake_alarms.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReasonAbout;
+using ::tensorkv::testing::HasTensor;
+using ::tensorkv::testing::InitNow;
+using ::tensorkv::testing::IsFilledWith;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::testing::Contains;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+class NamedSnapshotsTest : public ::testing::Test {
+ protected:
+  static CreateSnapshotRequest CreateOf(const std::string& series) {
+    CreateSnapshotRequest request;
+    request.set_series(series);
+    return request;
+  }
+  absl::StatusOr<CreateSnapshotReply> Create(CreateSnapshotRequest request) {
+    return Await<CreateSnapshotReply>([&](auto done) {
+      store_.CreateSnapshot(std::move(request), {}, std::move(done));
+    });
+  }
+  absl::StatusOr<PushReply> Push(PushRequest request) {
+    return Await<PushReply>([&](auto done) {
+      store_.Push(std::move(request), {}, std::move(done));
+    });
+  }
+  absl::StatusOr<PushReply> Push(const std::string& key, Tensor tensor) {
+    return Push(
+        PushRequest{.entries = {{.key = key, .tensor = std::move(tensor)}}});
+  }
+  absl::StatusOr<Value> Pull(const std::string& key,
+                             const SnapshotReference& at) {
+    absl::StatusOr<PullReply> reply = Await<PullReply>([&](auto done) {
+      store_.Pull({.entries = {{key}}, .at = at}, {}, std::move(done));
+    });
+    if (!reply.ok()) return reply.status();
+    return std::move(reply->values.front());
+  }
+  absl::Status Lease(const SnapshotReference& at, absl::Duration duration) {
+    LeaseSnapshotRequest request;
+    *request.mutable_at() = at;
+    request.set_lease("lease");
+    EncodeDuration(duration, request.mutable_duration());
+    return Await<LeaseSnapshotReply>([&](auto done) {
+             store_.LeaseSnapshot(std::move(request), {}, std::move(done));
+           })
+        .status();
+  }
+  NamespaceSummary Summary() { return store_.Summaries().front(); }
+
+  testing::ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{
+      {.budget_bytes = 1 << 30, .max_retained_bytes = 1 << 30},
+      &backend_,
+      &alarms_};
+};
+
+TEST_F(NamedSnapshotsTest, EndsWithItsTimeUnlessSomebodyHasALease) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  CreateSnapshotRequest create = CreateOf("s");
+  create.mutable_time_to_live()->set_seconds(60);
+  ASSERT_OK(Create(create));
+  ASSERT_OK(Create(create));
+  ASSERT_OK(Lease(SnapshotOf("s", 1), absl::Seconds(100)));
+  ASSERT_OK(Push("k", Full({2}, 2)));
+
+  alarms_.Advance(absl::Seconds(61));
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 2)).status(),
+              HasReasonAbout(Reason::kSnapshotLost,
+                             Contains(Pair("cause", "expired"))));
+  // The latest is not an older one now.
+  EXPECT_THAT(
+      Pull("k", LatestSnapshot("s")).status(),
+      HasReasonAbout(Reason::kSnapshotLost, Contains(Pair("number", "2"))));
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 1)),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+
+  ASSERT_OK(Lease(SnapshotOf("s", 1), absl::Seconds(100)));
+  alarms_.Advance(absl::Seconds(60));
+  EXPECT_OK(Pull("k", SnapshotOf("s", 1)).status());
+  alarms_.Advance(absl::Seconds(41));
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 1)),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(Summary().num_snapshots, 0);
+}
+
+TEST_F(NamedSnapshotsTest, OfACallThatFailsIsNeverThere) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  PushRequest push = {.entries = {{.key = "k", .tensor = Full({2}, 2)}}};
+  push.publish_as.emplace().set_series("s");
+  backend_.FailApply(absl::InternalError("the device has failed"));
+  EXPECT_FALSE(Push(push).ok());
+  backend_.FailApply(absl::OkStatus());
+
+  EXPECT_THAT(Pull("k", LatestSnapshot("s")),
+              StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const PushReply pushed, Push(push));
+  EXPECT_EQ(pushed.published->number, 2);
+  EXPECT_THAT(Pull("k", LatestSnapshot("s")),
+              IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({1 << 20}, 1)}}}));
+  backend_.Hold();
+  const Answer<absl::StatusOr<PushReply>> pushed[2];
+  store_.Push(
+      {.entries = {{.key = "k", .tensor = Full({1 << 20}, 2)}}}, {},
+      [answer = pushed[0]](auto reply) { answer.Set(std::move(reply)); });
+  const Answer<absl::StatusOr<CreateSnapshotReply>> created[2];
+  store_.CreateSnapshot(CreateOf("s"), {}, [answer = created[0]](auto reply) {
+    answer.Set(std::move(reply));
+  });
+  store_.CreateSnapshot(
+      CreateOf("s"), {.timeout = absl::Seconds(5)},
+      [answer = created[1]](auto reply) { answer.Set(std::move(reply)); });
+  store_.Push(
+      {.entries = {{.key = "k", .tensor = Full({1 << 20}, 3)}}}, {},
+      [answer = pushed[1]](auto reply) { answer.Set(std::move(reply)); });
+  const Answer<absl::StatusOr<PullReply>> pulled;
+  store_.Pull({.entries = {{"k"}}, .at = SnapshotOf("s", 1)},
+              {.timeout = absl::Seconds(5)},
+              [pulled](auto reply) { pulled.Set(std::move(reply)); });
+  alarms_.Advance(absl::Seconds(6));
+  EXPECT_THAT(pulled.Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(created[1].Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  backend_.Release();
+
+  EXPECT_OK(created[0].Wait().status());
+  for (const auto& each : pushed) EXPECT_OK(each.Wait().status());
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 1)),
+              IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  // Nobody has heard of the other one.
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 2)),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Pull("k", LatestSnapshot("s")),
+              IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  for (int i = 0; i < 10'000; ++i) ASSERT_OK(Create(CreateOf("s")));
+  num_looks = 0;
+
+  ASSERT_OK(Push("k", Full({2}, 2)));
+
+  EXPECT_LE(num_looks, 8);
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 5'000)),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  // One former value for all of them.
+  EXPECT_THAT(store_.Summaries(), SizeIs(1));
+  DeleteSnapshotRequest all;
+  all.set_series("s");
+  num_looks = 0;
+  ASSERT_OK(Await<DeleteSnapshotReply>(
+      [&](auto done) { store_.DeleteSnapshot(all, {}, std::move(done)); }));
+  EXPECT_LE(num_looks, 10 * 10'000);
+}
+
+// LoRA adapters: many small series, each with keys of its own.
+TEST_F(NamedSnapshotsTest, ManySmallSeriesCostWhatTheyHold) {
+  constexpr int kNumSeries = 10'000;
+  constexpr int kNumKeys = 4;
+  const auto prefix = [](int i) {
+    return absl::StrCat("lora/", 10'000 + i, "/");
+  };
+  for (int i = 0; i < kNumSeries; ++i) {
+    InitRequest init;
+    for (int key = 0; key < kNumKeys; ++key) {
+      init.entries.push_back({absl::StrCat(prefix(i), key), Full({64}, 1)});
+    }
+    ASSERT_OK(InitNow(store_, std::move(init)));
+  }
+  const uint64_t before = Summary().memory.retained;
+  for (int i = 0; i < kNumSeries; ++i) {
+    CreateSnapshotRequest create = CreateOf(prefix(i));
+    create.add_prefixes(prefix(i));
+    num_looks = 0;
+    ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply reply, Create(create));
+    EXPECT_LE(num_looks, 16);
+    EXPECT_EQ(reply.num_keys(), kNumKeys);
+  }
+  const uint64_t unchanged = Summary().memory.retained;
+  // About 3 KiB for each series with its snapshot.
+  EXPECT_LE((unchanged - before) / kNumSeries, 4096);
+
+  for (int i = 0; i < kNumSeries; i += 100) {
+    num_looks = 0;
+    ASSERT_OK(Push(absl::StrCat(prefix(i), 0), Full({64}, 2)));
+    EXPECT_LE(num_looks, 8);
+    ASSERT_OK(Push(absl::StrCat(prefix(i), 0), Full({64}, 3)));
+  }
+  // One former value for each of the keys: that which the snapshot has.
+  const uint64_t changed = Summary().memory.retained - unchanged;
+  EXPECT_GE(changed, 100 * 64 * sizeof(float));
+  EXPECT_LE(changed, 100 * (64 * sizeof(float) + 512));
+  EXPECT_THAT(Pull(absl::StrCat(prefix(100), 0), LatestSnapshot(prefix(100))),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+}  // namespace
+}  // namespace tensorkv
