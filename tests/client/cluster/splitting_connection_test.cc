@@ -120,6 +120,9 @@ TEST(SplittingConnectionTest, RefusesCallsAboutSnapshots) {
   stat.add_keys("w");
   *stat.mutable_at() = at;
   const PullRequest pull = {.entries = {{"w"}}, .at = at};
+  std::mt19937 random(1);
+  const PullRequest rows = {
+      .entries = {{.key = "w", .rows = RandomRows(random)}}, .at = at};
 
   for (const absl::Status& status :
        {client.CreateSnapshot({}).status(), client.ListSnapshots({}).status(),
@@ -130,7 +133,7 @@ TEST(SplittingConnectionTest, RefusesCallsAboutSnapshots) {
                             publish_as)
             .status(),
         client.Push("w", Full({1}, 2), {.publish_as = publish_as}).status(),
-        client.Pull(pull).status(), client.PullRows({pull}).status(),
+        client.Pull(pull).status(), client.PullRows({rows}).status(),
         client.List(list).status(), client.Stat(stat).status()}) {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
                                  HasSubstr("client of one server")));
