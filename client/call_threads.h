@@ -11,8 +11,8 @@ namespace tensorkv {
 
 // Threads, made when they are needed, where calls that nobody waits for do what
 // blocks. Most calls need none: gRPC tells when they have ended. Calls need one
-// that are streams, go to a cluster or to a store in this process, or encode
-// what they push. Thread-safe.
+// that are streams, go to a store in this process, or encode what they push.
+// Thread-safe.
 class CallThreads {
  public:
   using Task = absl::AnyInvocable<void() &&>;

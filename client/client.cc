@@ -14,9 +14,10 @@
 #include "client/cluster/connect.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
-#include "client/internal/client_calls.h"
+#include "client/internal/calls/client_calls.h"
+#include "client/internal/calls/task.h"
 #include "client/internal/steady_now.h"
-#include "client/internal/trimmed_pool.h"
+#include "client/internal/transfer/trimmed_pool.h"
 #include "contract/duration.h"
 #include "contract/reason.h"
 #include "contract/request_fields.h"
@@ -119,19 +120,38 @@ struct Client::Shared {
     return reply;
   }
 
-  // Makes a call whose entries may be cast as they are sent. What they leave
-  // out counts once, unless the call has certainly had no effect.
+  // Makes a Push or a PushPull. Its entries may be cast as they are sent if its
+  // caller waits. What they leave out counts once, unless the call has
+  // certainly had no effect.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallLeaving(Request& request,
-                                               CallOptions options,
-                                               Residuals& left) {
-    options.casts = left.casts();
+  static Task<absl::StatusOr<ReplyTo<Request>>> MakePush(
+      Client client, std::vector<PushEntry> entries, PushOptions options,
+      CallThreads* threads) {
+    Residuals left(threads == nullptr && client.calls_->CastsAsItSends());
+    Shared& shared = *client.shared_;
+    Request request = RequestOf<Request>(shared.NewPush(options), options);
+    if (!options.is_encoded) {
+      CO_ASSIGN_OR_RETURN(
+          entries, client.Encode(request.step, std::move(entries), &left));
+    }
+    request.entries = std::move(entries);
+    CallOptions of_call = client.call_options_;
+    of_call.casts = left.casts();
     bool is_answered = false;
     absl::StatusOr<ReplyTo<Request>> reply =
-        calls.Call(request, options, &is_answered);
+        co_await shared.calls.Make(request, of_call, threads, &is_answered);
     if (is_answered || MayHavePushed<Request>(reply.status())) left.Keep();
-    if (reply.ok()) step = request.step;
-    return reply;
+    if (reply.ok()) shared.step = request.step;
+    co_return std::move(reply);
+  }
+
+  static Task<absl::StatusOr<PullReply>> MakePull(Client client,
+                                                  PullRequest request,
+                                                  CallThreads* threads) {
+    request.name_space = client.shared_->name_space;
+    request.worker = client.worker();
+    co_return co_await client.calls_->Make(request, client.call_options_,
+                                           threads);
   }
 
   std::shared_ptr<Compressor> CurrentCompressor() {
@@ -268,10 +288,9 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  Residuals left(calls_->CastsAsItSends());
-  ASSIGN_OR_RETURN(PushRequest request,
-                   MakePush(std::move(entries), options, &left));
-  return shared_->CallLeaving(request, call_options_, left);
+  return Shared::MakePush<PushRequest>(*this, std::move(entries), options,
+                                       /*threads=*/nullptr)
+      .Run();
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
@@ -338,11 +357,9 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  Residuals left(calls_->CastsAsItSends());
-  ASSIGN_OR_RETURN(PushRequest push,
-                   MakePush(std::move(entries), options, &left));
-  auto request = RequestOf<PushPullRequest>(std::move(push), options);
-  return shared_->CallLeaving(request, call_options_, left);
+  return Shared::MakePush<PushPullRequest>(*this, std::move(entries), options,
+                                           /*threads=*/nullptr)
+      .Run();
 }
 
 absl::StatusOr<PushReply> Client::PushLent(std::vector<PushEntry>& entries,
@@ -499,54 +516,19 @@ std::optional<Worker> Client::worker() const {
 
 const TransferOptions& Client::transfer() const { return shared_->transfer; }
 
-absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
-                                             const PushOptions& options,
-                                             Residuals* left) {
-  PushRequest request = shared_->NewPush(options);
-  if (!options.is_encoded) {
-    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries), left));
-  }
-  request.entries = std::move(entries);
-  return request;
-}
-
 template <typename Request>
-void Client::StartPush(
-    std::vector<PushEntry> entries, const PushOptions& options,
-    CallThreads& threads,
-    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done) {
-  auto start = [client = *this, options, &threads, done = std::move(done)](
-                   std::vector<PushEntry> entries) mutable {
-    auto left = std::make_unique<Residuals>(/*takes_casts=*/false);
-    absl::StatusOr<PushRequest> push =
-        client.MakePush(std::move(entries), options, left.get());
-    if (!push.ok()) {
-      left = nullptr;  // the caller may push again
-      return std::move(done)(push.status());
-    }
-    const Step step = push->step;
-    auto is_answered = std::make_unique<bool>(false);
-    bool* const answered = is_answered.get();
-    client.calls_->Start(
-        RequestOf<Request>(*std::move(push), options), client.call_options_,
-        threads,
-        [shared = client.shared_, step, left = std::move(left),
-         is_answered = std::move(is_answered), done = std::move(done)](
-            absl::StatusOr<ReplyTo<Request>> reply) mutable {
-          if (*is_answered || MayHavePushed<Request>(reply.status())) {
-            left->Keep();
-          }
-          left = nullptr;
-          if (reply.ok()) shared->step = step;
-          std::move(done)(std::move(reply));
-        },
-        answered);
-  };
-  if (!shared_->Encodes(options)) return start(std::move(entries));
-  threads.Run(
-      [start = std::move(start), entries = std::move(entries)]() mutable {
-        start(std::move(entries));
-      });
+void Client::StartPush(std::vector<PushEntry> entries,
+                       const PushOptions& options, CallThreads& threads,
+                       Done<ReplyTo<Request>> done) {
+  auto push =
+      Shared::MakePush<Request>(*this, std::move(entries), options, &threads);
+  if (!shared_->Encodes(options)) {
+    StartTask(std::move(push), std::move(done));
+    return;
+  }
+  threads.Run([push = std::move(push), done = std::move(done)]() mutable {
+    StartTask(std::move(push), std::move(done));
+  });
 }
 
 void Client::StartPush(std::vector<PushEntry> entries,
@@ -564,14 +546,8 @@ void Client::StartPushPull(std::vector<PushEntry> entries,
 
 void Client::StartPull(PullRequest request, CallThreads& threads,
                        Done<PullReply> done) {
-  request.name_space = shared_->name_space;
-  request.worker = worker();
-  calls_->Start(std::move(request), call_options_, threads,
-                // The shared part, and so the connection, outlives the call.
-                [shared = shared_, done = std::move(done)](
-                    absl::StatusOr<PullReply> reply) mutable {
-                  std::move(done)(std::move(reply));
-                });
+  StartTask(Shared::MakePull(*this, std::move(request), &threads),
+            std::move(done));
 }
 
 }  // namespace tensorkv

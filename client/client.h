@@ -239,10 +239,6 @@ class Client : public NamespaceVerbs {
   struct Shared;
 
   Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);
-  // `left` is as Compressor::Compress has it, and so are the errors.
-  absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
-                                       const PushOptions& options,
-                                       Residuals* left);
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);

@@ -73,9 +73,10 @@ class Connection {
   using Done = absl::AnyInvocable<void(absl::Status) &&>;
 
   // Makes a call as Attempt does, but waits for nothing: what has to block runs
-  // on `threads`, and `done` is told, perhaps before this returns. The
-  // connection and `threads` outlive the call, as do the request, the reply and
-  // the destinations; nothing touches any of them once `done` runs.
+  // on `threads`, or on some of the connection's, and `done` is told, perhaps
+  // before this returns. The connection and `threads` outlive the call, as do
+  // the request, the reply and the destinations; nothing touches any of them
+  // once `done` runs.
   virtual void Start(const AnyCall& call, const CallOptions& options,
                      CallThreads& threads, Done done) {
     threads.Run([this, call, options, done = std::move(done)]() mutable {

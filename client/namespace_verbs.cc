@@ -5,8 +5,8 @@
 
 #include "absl/algorithm/container.h"
 #include "base/status_macros.h"
-#include "client/internal/client_calls.h"
-#include "client/internal/next_page.h"
+#include "client/internal/calls/client_calls.h"
+#include "client/internal/calls/next_page.h"
 #include "client/internal/steady_now.h"
 #include "contract/proto_codec.h"
 

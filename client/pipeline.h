@@ -29,7 +29,7 @@
 #include "client/canceller.h"
 #include "client/client.h"
 #include "client/destination.h"
-#include "client/internal/key_order.h"
+#include "client/internal/calls/key_order.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -69,8 +69,9 @@ struct PipelineCallOptions {
 //
 // Threads: a call that goes as one message each way takes none, however long
 // it waits; gRPC tells when it has ended. Calls take one each of the pipeline's
-// threads that go as streams, as TransferOptions says, or to a cluster, or to a
-// store in this process; compressed pushes take one while they are encoded.
+// threads that go as streams, as TransferOptions says, or to a store in this
+// process; compressed pushes take one while they are encoded. To a cluster each
+// stream has a thread of the client's.
 //
 // Order: calls with a key in common run one after another, in the order in
 // which they were submitted; other calls run at the same time and may overtake

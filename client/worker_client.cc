@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
-#include "client/internal/worker_recovery.h"
+#include "client/internal/worker/worker_recovery.h"
 
 namespace tensorkv {
 namespace {

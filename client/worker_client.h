@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/client.h"
-#include "client/internal/retry_loop.h"
+#include "client/internal/retry/retry_loop.h"
 #include "client/leave_cause.h"
 #include "client/worker_options.h"
 

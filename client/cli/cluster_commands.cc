@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/internal/message_bytes.h"
+#include "client/internal/transfer/message_bytes.h"
 #include "contract/proto_codec.h"
 #include "nlohmann/json.hpp"
 

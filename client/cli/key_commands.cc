@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/usage_error.h"
-#include "client/internal/next_page.h"
+#include "client/internal/calls/next_page.h"
 #include "contract/requests.h"
 
 namespace tensorkv {

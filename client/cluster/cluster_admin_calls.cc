@@ -7,7 +7,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
@@ -22,24 +21,24 @@ constexpr absl::Duration kLongestResize = absl::Seconds(2);
 
 }  // namespace
 
-absl::StatusOr<SaveCheckpointReply> ClusterConnection::Route(
+Task<absl::StatusOr<SaveCheckpointReply>> ClusterConnection::Route(
     const SaveCheckpointRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(SaveCheckpointReply total,
-                   servers_.At(servers.front(), request, limit));
+  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
+  CO_ASSIGN_OR_RETURN(SaveCheckpointReply total,
+                      co_await servers_.At(servers.front(), request, limit));
   SaveCheckpointRequest elsewhere = request;
   elsewhere.set_name(total.checkpoint().name());
-  ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
-                   AskEach(AfterFirst(servers), elsewhere, limit));
+  CO_ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
+                      co_await AskEach(AfterFirst(servers), elsewhere, limit));
   for (const SaveCheckpointReply& other : others) Add(other, total);
-  return total;
+  co_return total;
 }
 
-absl::StatusOr<RestoreCheckpointReply> ClusterConnection::Route(
+Task<absl::StatusOr<RestoreCheckpointReply>> ClusterConnection::Route(
     const RestoreCheckpointRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
   if (!request.as_namespace().empty() && servers.size() > 1) {
-    return absl::UnimplementedError(
+    co_return absl::UnimplementedError(
         "as_namespace: expected none with several servers, since the name of a "
         "namespace says which of them has which key");
   }
@@ -48,40 +47,42 @@ absl::StatusOr<RestoreCheckpointReply> ClusterConnection::Route(
   if (named.uid() == 0) {
     named.set_uid(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
   }
-  ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
-                   AskEach(servers, named, limit));
-  return SumOf(std::move(replies));
+  CO_ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
+                      co_await AskEach(servers, named, limit));
+  co_return SumOf(std::move(replies));
 }
 
-absl::StatusOr<ListCheckpointsReply> ClusterConnection::Route(
+Task<absl::StatusOr<ListCheckpointsReply>> ClusterConnection::Route(
     const ListCheckpointsRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
-                   AskEach(servers, request, limit));
-  return CommonCheckpoints(std::move(lists), request.page_size());
+  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
+  CO_ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
+                      co_await AskEach(servers, request, limit));
+  co_return CommonCheckpoints(std::move(lists), request.page_size());
 }
 
-absl::StatusOr<DescribeClusterReply> ClusterConnection::Route(
+Task<absl::StatusOr<DescribeClusterReply>> ClusterConnection::Route(
     const DescribeClusterRequest&, const CallLimit& limit) {
-  return servers_.Describe(limit);
+  co_return co_await servers_.Describe(limit);
 }
 
-absl::StatusOr<ResizeClusterReply> ClusterConnection::Route(
+Task<absl::StatusOr<ResizeClusterReply>> ClusterConnection::Route(
     const ResizeClusterRequest& request, const CallLimit& limit) {
   // Any server writes down what is wanted. One that has died counts as live
   // until its lease ends.
-  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                      co_await servers_.Placement(limit));
   std::vector<ClusterServer> servers = placement->servers;
   absl::c_stable_partition(
       servers, [](const ClusterServer& server) { return server.live; });
   for (const ClusterServer& server : servers) {
-    const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
-        server.name, request, servers_.WithDeadline(kLongestResize, limit));
+    const CallLimit at_one = limit.Within(kLongestResize);
+    const absl::StatusOr<ResizeClusterReply> reply =
+        co_await servers_.At(server.name, request, at_one);
     const bool is_answered = !absl::IsUnavailable(reply.status()) &&
                              !absl::IsDeadlineExceeded(reply.status());
-    if (is_answered) return reply;
+    if (is_answered) co_return reply;
   }
-  return servers_.At(servers.front().name, request, limit);
+  co_return co_await servers_.At(servers.front().name, request, limit);
 }
 
 }  // namespace tensorkv

@@ -8,7 +8,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
@@ -16,7 +15,7 @@
 #include "client/cluster/placed_server.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
-#include "client/internal/worker_errors.h"
+#include "client/internal/worker/worker_errors.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -107,46 +106,57 @@ bool HasEnded(Progress& progress, bool gives_up) {
 
 }  // namespace
 
-absl::Status ClusterConnection::Attempt(const AnyCall& call,
-                                        const CallOptions& options) {
-  const CallLimit limit = servers_.LimitOf(options);
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    auto made = Route(request, limit);
-    if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
-      // One that was asked is in the cluster no more: the others are asked
-      // again.
-      for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status());
-           ++i) {
-        auto next = request;
-        NameAttempt("#", i, next);
-        made = Route(next, limit);
-      }
+Task<absl::Status> ClusterConnection::Make(AnyCall call, CallOptions options,
+                                           CallThreads* threads) {
+  const CallLimit limit = threads == nullptr ? CallLimit(options)
+                                             : servers_.LimitOfStarted(options);
+  Task<absl::Status> task =
+      call.Visit([&](const auto& request, auto& reply) -> Task<absl::Status> {
+        return MakeAs(request, reply, limit);
+      });
+  co_return co_await task;
+}
+
+template <typename Request>
+Task<absl::Status> ClusterConnection::MakeAs(const Request& request,
+                                             ReplyTo<Request>& reply,
+                                             const CallLimit& limit) {
+  absl::StatusOr<ReplyTo<Request>> made = co_await Route(request, limit);
+  if constexpr (kAsksAll<Request>) {
+    // One that was asked is in the cluster no more: the others are asked again.
+    for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status()); ++i) {
+      Request next = request;
+      NameAttempt("#", i, next);
+      made = co_await Route(next, limit);
     }
-    RETURN_IF_ERROR(made.status());
-    reply = *std::move(made);
-    return absl::OkStatus();
-  });
+  }
+  CO_RETURN_IF_ERROR(made.status());
+  reply = *std::move(made);
+  co_return absl::OkStatus();
 }
 
 // --- Keys -------------------------------------------------------------------
 
 template <typename Request>
-requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>>
+requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>>
 ClusterConnection::Route(const Request& request, const CallLimit& limit) {
   std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
     const Request& made = next ? *next : request;
-    ASSIGN_OR_RETURN(const KnownNamespace known, KnowFor(made, limit));
-    auto reply = known.is_mirrored ? MakeMirrored(made, known, limit)
-                                   : MakePlaced(made, known, limit);
+    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                        co_await KnowFor(made, limit));
+    Task<absl::StatusOr<ReplyTo<Request>>> task =
+        known.is_mirrored ? MakeMirrored(made, known, limit)
+                          : MakePlaced(made, known, limit);
+    absl::StatusOr<ReplyTo<Request>> reply = co_await task;
     const bool finds_another =
         IsOfFormerNamespace(reply.status()) && NamespaceUidIn(request) == 0;
-    if (!finds_another || attempt == kMostAttempts) return reply;
+    if (!finds_another || attempt == kMostAttempts) co_return reply;
     // Shares that were refused have been made again by what there is now.
     const auto present = namespaces_.Find(NamespaceIn(request));
     const bool has_other_kind =
         present && present->is_mirrored != known.is_mirrored;
-    if (!known.is_mirrored && !has_other_kind) return reply;
+    if (!known.is_mirrored && !has_other_kind) co_return reply;
     namespaces_.Forget(NamespaceIn(request), known.uid);
     next = request;
     NameAttempt("=", attempt + 1, *next);
@@ -154,35 +164,42 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
 }
 
 template <typename Request>
-absl::StatusOr<KnownNamespace> ClusterConnection::KnowFor(
+Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowFor(
     const Request& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+                      co_await servers_.Placement(limit));
   for (int attempt = 0;; ++attempt) {
-    auto known = KnowAt(FirstOwner(*placement, request), NamespaceIn(request),
+    absl::StatusOr<KnownNamespace> known =
+        co_await KnowAt(FirstOwner(*placement, request), NamespaceIn(request),
                         NamespaceUidIn(request), limit);
     if (!IsAtWrongServer(known.status()) || attempt == kMostAttempts) {
-      return known;
+      co_return known;
     }
-    ASSIGN_OR_RETURN(
-        placement,
-        servers_.NewerThan(placement, VersionToldBy({known.status()}), limit));
+    const uint64_t told = VersionToldBy({known.status()});
+    CO_ASSIGN_OR_RETURN(placement,
+                        co_await servers_.NewerThan(placement, told, limit));
   }
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
     const Request& request, KnownNamespace known, const CallLimit& limit) {
   const CallShares<Request> call(request);
   Progress<Request> progress = {.known = known,
                                 .is_bound = NamespaceUidIn(request) != 0,
                                 .open = call.AllPlaces()};
-  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+                      co_await servers_.Placement(limit));
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
-    MakeShares(call, *placement, attempt, limit, progress);
+    const std::vector<CallShare> shares = call.Cut(*placement, progress.open);
+    Replies<ReplyTo<Request>> answers =
+        co_await MakeShares(call, shares, attempt, limit, progress);
+    TakeAnswers(call, shares, std::move(answers), progress);
     if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
-      RETURN_IF_ERROR(ErrorOf<Request>(progress.known.mode, progress.outcomes));
-      return std::move(progress.reply);
+      CO_RETURN_IF_ERROR(
+          ErrorOf<Request>(progress.known.mode, progress.outcomes));
+      co_return std::move(progress.reply);
     }
     const uint64_t told = VersionToldBy(progress.refusals);
     const bool finds_another =
@@ -191,13 +208,13 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
     // mirrored namespaces do.
     if ((finds_another || told <= placement->version) &&
         !progress.refused_by.empty()) {
-      RETURN_IF_ERROR(KnowAnew(progress.refused_by, call.name_space(), limit,
-                               progress.known));
+      CO_RETURN_IF_ERROR(co_await KnowAnew(
+          progress.refused_by, call.name_space(), limit, progress.known));
     }
     ++fruitless;
     if (absl::c_none_of(progress.refusals, IsAtWrongServer)) continue;
-    ASSIGN_OR_RETURN(PlacementPtr newest,
-                     servers_.NewerThan(placement, told, limit));
+    CO_ASSIGN_OR_RETURN(PlacementPtr newest,
+                        co_await servers_.NewerThan(placement, told, limit));
     // A server that knows an older placement will learn of this one.
     if (newest->version > placement->version || told < placement->version) {
       fruitless = 0;
@@ -207,64 +224,79 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePlaced(
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
     const Request& request, const KnownNamespace& known,
     const CallLimit& limit) {
-  const auto at = [&]<typename Other>(const std::string& server, Other other) {
-    NameUid(known, other);
-    return servers_.At(server, other, limit, limit.destinations);
+  const auto at = [&]<typename Other>(const std::string& server,
+                                      const Other& other) {
+    return CallFor(known, server, other, limit);
   };
-  ASSIGN_OR_RETURN(const auto home_first,
-                   servers_.HomeFirst(NamespaceIn(request), limit));
+  CO_ASSIGN_OR_RETURN(const auto home_first,
+                      co_await servers_.HomeFirst(NamespaceIn(request), limit));
   if constexpr (std::is_same_v<Request, InitRequest>) {
-    return InitMirrored(home_first, request, at, at);
+    co_return co_await InitMirrored(home_first, request, at, at);
   } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
-    return SetStateMirrored(home_first, request, at);
+    co_return co_await SetStateMirrored(home_first, request, at);
   } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
-    return DeleteMirrored(home_first, request, at);
+    co_return co_await DeleteMirrored(home_first, request, at);
   } else {
-    ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+    CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+                        co_await servers_.Placement(limit));
     KnownNamespace present = known;
     for (int attempt = 0;; ++attempt) {
       const std::string& server = MirrorFor(*placement, request, reader_);
-      auto reply = at(server, request);
+      absl::StatusOr<ReplyTo<Request>> reply = co_await at(server, request);
       const bool is_last = attempt + 1 == kMostAttempts;
       if (!IsAtWrongServer(reply.status()) || is_last) {
-        if (reply.ok()) return reply;
-        return ErrorOf<Request>(known.mode, {reply.status()});
+        if (reply.ok()) co_return reply;
+        co_return ErrorOf<Request>(known.mode, {reply.status()});
       }
       const uint64_t told = VersionToldBy({reply.status()});
       if (told <= placement->version) {
-        RETURN_IF_ERROR(KnowAnew(server, NamespaceIn(request), limit, present));
+        CO_RETURN_IF_ERROR(
+            co_await KnowAnew(server, NamespaceIn(request), limit, present));
       }
-      ASSIGN_OR_RETURN(placement, servers_.NewerThan(placement, told, limit));
+      CO_ASSIGN_OR_RETURN(placement,
+                          co_await servers_.NewerThan(placement, told, limit));
     }
   }
 }
 
 template <typename Request>
-void ClusterConnection::MakeShares(const CallShares<Request>& call,
-                                   const ClusterPlacement& placement,
-                                   int attempt, const CallLimit& limit,
-                                   Progress<Request>& progress) {
-  const std::vector<CallShare> shares = call.Cut(placement, progress.open);
-  Replies<ReplyTo<Request>> answers(shares.size());
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::CallFor(
+    const KnownNamespace& known, const std::string& server,
+    const Request& request, const CallLimit& limit) {
+  Request named = request;
+  NameUid(known, named);
+  co_return co_await servers_.At(server, named, limit, limit.destinations);
+}
+
+template <typename Request>
+Task<std::vector<absl::StatusOr<ReplyTo<Request>>>>
+ClusterConnection::MakeShares(const CallShares<Request>& call,
+                              absl::Span<const CallShare> shares, int attempt,
+                              const CallLimit& limit,
+                              Progress<Request>& progress) {
   const bool may_wait_in_vain =
       shares.size() > 1 && MayWaitInVain<Request>(progress.known.mode);
-  const auto others = std::make_shared<Canceller>();
+  progress.others = may_wait_in_vain ? std::make_shared<Canceller>() : nullptr;
   const Canceller::Listening listening(
       may_wait_in_vain ? limit.canceller : nullptr,
-      [others] { others->Cancel(); });
+      [others = progress.others] { others->Cancel(); });
   CallLimit of_shares = limit;
-  if (may_wait_in_vain) of_shares.canceller = others;
-  servers_.AtOnce(shares.size(), [&](size_t i) {
-    answers[i] = MakeShare(call, shares[i], progress.known, attempt, of_shares);
-    const absl::Status status = answers[i].status();
-    // A push is to arrive elsewhere for whoever takes the rank.
-    const bool must_arrive = std::is_base_of_v<PushRequest, Request> &&
-                             ReasonOf(status) == Reason::kWorkerLeft;
-    if (EndsTheCall(status) && !must_arrive) others->Cancel();
-  });
+  if (may_wait_in_vain) of_shares.canceller = progress.others;
+  const auto make = [&](size_t i, const CallLimit& of_share) {
+    return MakeShare(call, shares[i], progress, attempt, of_share);
+  };
+  co_return co_await servers_.AtOnce<absl::StatusOr<ReplyTo<Request>>>(
+      shares.size(), of_shares, make);
+}
+
+template <typename Request>
+void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
+                                    absl::Span<const CallShare> shares,
+                                    Replies<ReplyTo<Request>> answers,
+                                    Progress<Request>& progress) {
   progress.open.clear();
   progress.refusals.clear();
   progress.refused_by.clear();
@@ -287,64 +319,79 @@ void ClusterConnection::MakeShares(const CallShares<Request>& call,
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeShare(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeShare(
     const CallShares<Request>& call, const CallShare& share,
-    const KnownNamespace& known, int attempt, const CallLimit& limit) {
+    const Progress<Request>& progress, int attempt, const CallLimit& limit) {
   Request request = call.Share(share.places);
-  NameUid(known, request);
+  NameUid(progress.known, request);
   NameAttempt("#", attempt, request);
-  absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
-      share.server, request, limit, At(limit.destinations, share.places));
-  if constexpr (std::is_base_of_v<PushRequest, Request>) {
-    // A checkpoint that others restore may have it, but none of its answer.
-    if (MayHaveReachedRemovedServer(reply.status()) && MayBeAsync(known.mode)) {
-      return WithReason(
-          absl::FailedPreconditionError(absl::StrCat(
-              "the push may have been made: ", reply.status().message())),
-          Reason::kOutcomeUnknown);
-    }
+  const std::vector<Destination> destinations =
+      At(limit.destinations, share.places);
+  absl::StatusOr<ReplyTo<Request>> reply =
+      co_await servers_.At(share.server, request, limit, destinations);
+  constexpr bool pushes = std::is_base_of_v<PushRequest, Request>;
+  // A push is to arrive elsewhere for whoever takes the rank.
+  const bool must_arrive =
+      pushes && ReasonOf(reply.status()) == Reason::kWorkerLeft;
+  if (progress.others && EndsTheCall(reply.status()) && !must_arrive) {
+    progress.others->Cancel();
   }
-  return reply;
+  // A checkpoint that others restore may have it, but none of its answer.
+  if (pushes && MayHaveReachedRemovedServer(reply.status()) &&
+      MayBeAsync(progress.known.mode)) {
+    co_return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "the push may have been made: ", reply.status().message())),
+        Reason::kOutcomeUnknown);
+  }
+  co_return reply;
 }
 
-absl::StatusOr<ListReply> ClusterConnection::Route(const ListRequest& request,
-                                                   const CallLimit& limit) {
-  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+Task<absl::StatusOr<ListReply>> ClusterConnection::Route(
+    const ListRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+                      co_await servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
   for (int attempt = 0;; ++attempt) {
-    ASSIGN_OR_RETURN(
-        const KnownNamespace known,
-        KnowAt(first, request.namespace_(), request.namespace_uid(), limit));
+    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                        co_await KnowAt(first, request.namespace_(),
+                                        request.namespace_uid(), limit));
     ListRequest made = request;
     NameUid(known, made);
-    auto page = known.is_mirrored ? servers_.At(first, made, limit)
-                                  : ListPlaced(made, placement, limit);
+    Task<absl::StatusOr<ListReply>> task =
+        known.is_mirrored ? servers_.At(first, made, limit)
+                          : ListPlaced(made, placement, limit);
+    const absl::StatusOr<ListReply> page = co_await task;
     const bool finds_another =
         IsOfFormerNamespace(page.status()) && request.namespace_uid() == 0;
-    if (!finds_another || attempt == kMostAttempts) return page;
+    if (!finds_another || attempt == kMostAttempts) co_return page;
     namespaces_.Forget(request.namespace_(), known.uid);
   }
 }
 
-absl::StatusOr<ListReply> ClusterConnection::ListPlaced(
-    const ListRequest& request, PlacementPtr placement,
+Task<absl::StatusOr<ListReply>> ClusterConnection::ListPlaced(
+    const ListRequest& request, const PlacementPtr& known,
     const CallLimit& limit) {
+  PlacementPtr placement = known;
   for (int fruitless = 0;;) {
-    ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                     AskEach(NamesIn(*placement), request, limit));
-    const auto [oldest, newest] = std::ranges::minmax(
-        pages | std::views::transform(&ListReply::placement_version));
+    const std::vector<std::string> servers = NamesIn(*placement);
+    CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
+                        co_await AskEach(servers, request, limit));
+    const auto versions =
+        pages | std::views::transform(&ListReply::placement_version);
+    const uint64_t oldest = std::ranges::min(versions);
+    const uint64_t newest = std::ranges::max(versions);
     // Where servers go by several placements, each may leave a key to another.
     if (oldest == placement->version && newest == placement->version) {
-      return MergePages(std::move(pages), request.page_size());
+      co_return MergePages(std::move(pages), request.page_size());
     }
     if (fruitless == kMostAttempts) {
-      return absl::UnavailableError(absl::StrCat(
+      co_return absl::UnavailableError(absl::StrCat(
           "a server lists its keys by placement ", newest,
           "; no server gives a newer one than ", placement->version));
     }
-    ASSIGN_OR_RETURN(PlacementPtr found,
-                     servers_.NewerThan(placement, newest, limit));
+    CO_ASSIGN_OR_RETURN(PlacementPtr found,
+                        co_await servers_.NewerThan(placement, newest, limit));
     // A server that knows an older placement will learn of this one.
     const bool goes_on =
         found->version > placement->version || oldest < placement->version;
@@ -356,20 +403,21 @@ absl::StatusOr<ListReply> ClusterConnection::ListPlaced(
 // --- All others -------------------------------------------------------------
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::Route(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
   std::vector<std::string> servers;
   if constexpr (kHasNamespace<Request>) {
-    ASSIGN_OR_RETURN(servers, servers_.HomeFirst(NamespaceIn(request), limit));
+    CO_ASSIGN_OR_RETURN(
+        servers, co_await servers_.HomeFirst(NamespaceIn(request), limit));
   } else {
-    ASSIGN_OR_RETURN(servers, servers_.All(limit));
+    CO_ASSIGN_OR_RETURN(servers, co_await servers_.All(limit));
   }
   if constexpr (requires(ReplyTo<Request> & reply) { Add(reply, reply); }) {
-    ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
-                     AskEach(servers, request, limit));
-    return SumOf(std::move(replies));
+    CO_ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
+                        co_await AskEach(servers, request, limit));
+    co_return SumOf(std::move(replies));
   } else {
-    return Change(servers, request, limit);
+    co_return co_await Change(servers, request, limit);
   }
 }
 
@@ -383,7 +431,7 @@ constexpr bool kRemoves = std::is_same_v<Request, UnsetRuleRequest> ||
                           std::is_same_v<Request, DeleteCheckpointRequest>;
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Change(
     const std::vector<std::string>& servers, const Request& request,
     const CallLimit& limit) {
   static_assert(
@@ -396,24 +444,24 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   constexpr bool is_delete = std::is_same_v<Request, DeleteNamespaceRequest>;
   if constexpr (is_delete) namespaces_.Forget(request.namespace_());
   absl::StatusOr<ReplyTo<Request>> reply =
-      servers_.At(servers.front(), request, limit);
-  if (!reply.ok() && !is_missing(reply.status())) return reply;
+      co_await servers_.At(servers.front(), request, limit);
+  if (!reply.ok() && !is_missing(reply.status())) co_return reply;
   Replies<ReplyTo<Request>> others =
-      servers_.AtEach(AfterFirst(servers), request, limit);
+      co_await servers_.AtEach(AfterFirst(servers), request, limit);
   std::vector<absl::Status> errors;
   for (size_t i = 0; i < others.size(); ++i) {
     absl::Status status = others[i].status();
     if constexpr (is_delete) {
-      status = RemoveEarlier(servers[i + 1], request.namespace_(),
-                             request.namespace_uid(), status, limit);
+      status = co_await RemoveEarlier(servers[i + 1], request.namespace_(),
+                                      request.namespace_uid(), status, limit);
       // A later one was created meanwhile, and stays.
       if (IsOfFormerNamespace(status)) continue;
     }
     if (!is_missing(status)) errors.push_back(status);
     if (others[i].ok() && !reply.ok()) reply = *std::move(others[i]);
   }
-  RETURN_IF_ERROR(MostActionableError(errors));
-  return reply;
+  CO_RETURN_IF_ERROR(MostActionableError(errors));
+  co_return reply;
 }
 
 }  // namespace tensorkv

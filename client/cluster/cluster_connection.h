@@ -14,13 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/status_macros.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/begun_joins.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_namespaces.h"
-#include "client/connection.h"
+#include "client/cluster/waits.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -44,30 +45,36 @@ namespace tensorkv {
 // may have, been applied, does not fail in a way that lets workers push it
 // again: it fails with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable
 // too where no server tells who owns what.
-class ClusterConnection final : public Connection {
+class ClusterConnection final : public TaskConnection {
  public:
   explicit ClusterConnection(ClusterServersOptions options)
       : servers_(std::move(options)) {}
 
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
-
   // Returns the newest placement that is known; the first time, one that is
-  // waited for within the options' timeout. Errors: those of PlacementSource.
-  absl::StatusOr<PlacementPtr> Placement(const CallOptions& options) {
-    return servers_.Placement(servers_.LimitOf(options));
+  // waited for within the limit. Errors: those of PlacementSource.
+  Task<absl::StatusOr<PlacementPtr>> Placement(const CallLimit& limit) {
+    return servers_.Placement(limit);
   }
 
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
+
+  // What has to block runs on threads of the cluster's own: a share may wait
+  // for what another client does, so shares do not wait for threads.
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
+  template <typename Request>
+  Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
+                            const CallLimit& limit);
   // Returns the answer of each of the servers. Errors: the one that
   // MostActionableError chooses.
   template <typename Request>
-  absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
+  Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
       const CallLimit& limit) {
-    return AllOf(servers_.AtEach(servers, request, limit));
+    auto replies = co_await servers_.AtEach(servers, request, limit);
+    co_return AllOf(std::move(replies));
   }
 
   // Calls about keys. Route makes one at the servers that it concerns.
@@ -86,123 +93,137 @@ class ClusterConnection final : public Connection {
     std::string refused_by;
     // Holds how all other shares have ended.
     std::vector<absl::Status> outcomes;
+    // Ends the shares that would wait in vain for the one that ends the call;
+    // null where none would.
+    std::shared_ptr<Canceller> others;
   };
   template <typename Request>
-  requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Route(
+  requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>> Route(
       const Request& request, const CallLimit& limit);
   // Makes the call at the owners of its keys, of a namespace that is `known`
   // not to be mirrored. Shares that servers refuse since another namespace has
   // the name are made again for that one. Errors: FailedPrecondition
   // (NAMESPACE_REPLACED), where that one is mirrored.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakePlaced(const Request& request,
-                                              KnownNamespace known,
-                                              const CallLimit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> MakePlaced(const Request& request,
+                                                    KnownNamespace known,
+                                                    const CallLimit& limit);
   // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
   // Delete at all servers, any other call at one.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
-                                                const KnownNamespace& known,
-                                                const CallLimit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirrored(
+      const Request& request, const KnownNamespace& known,
+      const CallLimit& limit);
   // Asks a server which namespace has that name. A caller who may not know it
   // is told of one without uid that is not mirrored. Errors: NotFound.
-  absl::StatusOr<KnownNamespace> AskAt(const std::string& server,
-                                       const std::string& name_space,
-                                       const CallLimit& limit);
+  Task<absl::StatusOr<KnownNamespace>> AskAt(const std::string& server,
+                                             const std::string& name_space,
+                                             const CallLimit& limit);
   // Returns which namespace is known by that name, and has that uid unless it
   // is 0; asks the server where none is. It is one without uid where the server
   // has none: the call that follows tells best what is wrong.
-  absl::StatusOr<KnownNamespace> KnowAt(const std::string& server,
-                                        const std::string& name_space,
-                                        uint64_t uid, const CallLimit& limit);
+  Task<absl::StatusOr<KnownNamespace>> KnowAt(const std::string& server,
+                                              const std::string& name_space,
+                                              uint64_t uid,
+                                              const CallLimit& limit);
   // Returns what KnowAt does for a call, at the owner of its first key.
   template <typename Request>
-  absl::StatusOr<KnownNamespace> KnowFor(const Request& request,
-                                         const CallLimit& limit);
+  Task<absl::StatusOr<KnownNamespace>> KnowFor(const Request& request,
+                                               const CallLimit& limit);
   // Asks the server, which has refused a call for `known`, what there is by
   // now. Errors: NotFound · FailedPrecondition (NAMESPACE_REPLACED): the
   // namespace is of another kind (mirrored or not).
-  absl::Status KnowAnew(const std::string& server,
-                        const std::string& name_space, const CallLimit& limit,
-                        KnownNamespace& known);
-  // Makes the shares of the entries that are open, each at its owner by that
-  // placement, at the same time. `progress` gets how they have ended.
+  Task<absl::Status> KnowAnew(const std::string& server,
+                              const std::string& name_space,
+                              const CallLimit& limit, KnownNamespace& known);
+  // Makes the shares, each at its owner, at the same time.
   template <typename Request>
-  void MakeShares(const CallShares<Request>& call,
-                  const ClusterPlacement& placement, int attempt,
-                  const CallLimit& limit, Progress<Request>& progress);
+  Task<std::vector<absl::StatusOr<ReplyTo<Request>>>> MakeShares(
+      const CallShares<Request>& call, absl::Span<const CallShare> shares,
+      int attempt, const CallLimit& limit, Progress<Request>& progress);
+  // Tells `progress` how the shares of an attempt have ended.
+  template <typename Request>
+  static void TakeAnswers(const CallShares<Request>& call,
+                          absl::Span<const CallShare> shares,
+                          Replies<ReplyTo<Request>> answers,
+                          Progress<Request>& progress);
   // Makes one share, under a call_id of its own if it is not the first attempt.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakeShare(const CallShares<Request>& shares,
-                                             const CallShare& share,
-                                             const KnownNamespace& known,
-                                             int attempt,
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeShare(
+      const CallShares<Request>& call, const CallShare& share,
+      const Progress<Request>& progress, int attempt, const CallLimit& limit);
+  // Makes a call at a server for that namespace, unless it means another.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> CallFor(const KnownNamespace& known,
+                                                 const std::string& server,
+                                                 const Request& request,
+                                                 const CallLimit& limit);
+  Task<absl::StatusOr<ListReply>> Route(const ListRequest& request,
+                                        const CallLimit& limit);
+  // Lists what each server has of a namespace that is not mirrored. `known` is
+  // a placement.
+  Task<absl::StatusOr<ListReply>> ListPlaced(const ListRequest& request,
+                                             const PlacementPtr& known,
                                              const CallLimit& limit);
-  absl::StatusOr<ListReply> Route(const ListRequest& request,
-                                  const CallLimit& limit);
-  // Lists what each server has of a namespace that is not mirrored.
-  absl::StatusOr<ListReply> ListPlaced(const ListRequest& request,
-                                       PlacementPtr placement,
-                                       const CallLimit& limit);
 
   // These are about namespaces and rules.
-  absl::StatusOr<CreateNamespaceReply> Route(
+  Task<absl::StatusOr<CreateNamespaceReply>> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<DescribeNamespaceReply> Route(
+  Task<absl::StatusOr<DescribeNamespaceReply>> Route(
       const DescribeNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<ListNamespacesReply> Route(
+  Task<absl::StatusOr<ListNamespacesReply>> Route(
       const ListNamespacesRequest& request, const CallLimit& limit);
   // Creates at another server the namespace that the home has, whose uid the
   // request names. Removes an earlier one of that name, which a deletion has
   // left there, unless it has keys: its home may have lost it.
-  absl::StatusOr<CreateNamespaceReply> CreateAt(
+  Task<absl::StatusOr<CreateNamespaceReply>> CreateAt(
       const std::string& server, const CreateNamespaceRequest& request,
       const CallLimit& limit);
   // Returns how a call for the namespace of that uid has ended at a server.
   // Where the server has refused it for an earlier one, which a deletion has
   // left there, removes that one, and returns OK.
-  absl::Status RemoveEarlier(const std::string& server,
-                             const std::string& name_space, uint64_t uid,
-                             const absl::Status& outcome,
-                             const CallLimit& limit);
+  Task<absl::Status> RemoveEarlier(const std::string& server,
+                                   const std::string& name_space, uint64_t uid,
+                                   const absl::Status& outcome,
+                                   const CallLimit& limit);
 
   // These are about workers.
-  absl::StatusOr<JoinReply> Route(const JoinRequest& request,
-                                  const CallLimit& limit);
+  Task<absl::StatusOr<JoinReply>> Route(const JoinRequest& request,
+                                        const CallLimit& limit);
   // Joins at the first of the servers, the home, and then at the others with
   // the rank and the epoch that it gives. Errors: also FailedPrecondition
   // (LEASE_LOST): another server has had a later epoch of the worker.
-  absl::StatusOr<JoinReply> JoinAll(const std::vector<std::string>& servers,
-                                    const JoinRequest& request,
-                                    const CallLimit& limit);
-  absl::StatusOr<KeepAliveReply> Route(const KeepAliveRequest& request,
-                                       const CallLimit& limit);
-  absl::StatusOr<LeaveReply> Route(const LeaveRequest& request,
-                                   const CallLimit& limit);
-  absl::StatusOr<BarrierReply> Route(const BarrierRequest& request,
-                                     const CallLimit& limit);
+  Task<absl::StatusOr<JoinReply>> JoinAll(
+      const std::vector<std::string>& servers, const JoinRequest& request,
+      const CallLimit& limit);
+  Task<absl::StatusOr<KeepAliveReply>> Route(const KeepAliveRequest& request,
+                                             const CallLimit& limit);
+  Task<absl::StatusOr<LeaveReply>> Route(const LeaveRequest& request,
+                                         const CallLimit& limit);
+  Task<absl::StatusOr<BarrierReply>> Route(const BarrierRequest& request,
+                                           const CallLimit& limit);
 
   // Checkpoints and servers.
-  absl::StatusOr<SaveCheckpointReply> Route(
+  Task<absl::StatusOr<SaveCheckpointReply>> Route(
       const SaveCheckpointRequest& request, const CallLimit& limit);
-  absl::StatusOr<RestoreCheckpointReply> Route(
+  Task<absl::StatusOr<RestoreCheckpointReply>> Route(
       const RestoreCheckpointRequest& request, const CallLimit& limit);
-  absl::StatusOr<ListCheckpointsReply> Route(
+  Task<absl::StatusOr<ListCheckpointsReply>> Route(
       const ListCheckpointsRequest& request, const CallLimit& limit);
-  absl::StatusOr<DescribeClusterReply> Route(
+  Task<absl::StatusOr<DescribeClusterReply>> Route(
       const DescribeClusterRequest& request, const CallLimit& limit);
-  absl::StatusOr<ResizeClusterReply> Route(const ResizeClusterRequest& request,
-                                           const CallLimit& limit);
+  Task<absl::StatusOr<ResizeClusterReply>> Route(
+      const ResizeClusterRequest& request, const CallLimit& limit);
 
   // All others go to every server: where replies can be added up, they are, and
   // else the first of the servers, the home of the call's namespace, answers.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
-                                         const CallLimit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> Route(const Request& request,
+                                               const CallLimit& limit);
   // Makes a call that changes all of `servers`, at the first before the others.
   // That some servers lack what the call removes is no error.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Change(
+  Task<absl::StatusOr<ReplyTo<Request>>> Change(
       const std::vector<std::string>& servers, const Request& request,
       const CallLimit& limit);
 

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
-#include "base/status_macros.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
@@ -89,12 +88,12 @@ absl::Status IsOfAnotherKind(const std::string& name_space) {
 
 }  // namespace
 
-absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
+Task<absl::StatusOr<CreateNamespaceReply>> ClusterConnection::Route(
     const CreateNamespaceRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(const auto servers,
+                      co_await servers_.HomeFirst(request.namespace_(), limit));
   if (request.config().mode() == v1::MODE_BOUNDED && servers.size() > 1) {
-    return absl::UnimplementedError(
+    co_return absl::UnimplementedError(
         "mode: bounded is not for several servers, each of which has only the "
         "steps of its own keys");
   }
@@ -102,72 +101,72 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Route(
   // has, also what an earlier call has left undone.
   namespaces_.Forget(request.namespace_());
   const absl::StatusOr<CreateNamespaceReply> home =
-      servers_.At(servers.front(), request, limit);
-  if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
+      co_await servers_.At(servers.front(), request, limit);
+  if (!home.ok() && !absl::IsAlreadyExists(home.status())) co_return home;
   CreateNamespaceRequest elsewhere = request;
   elsewhere.set_on_existing(v1::ON_EXISTING_KEEP);
   if (home.ok()) {
     elsewhere.set_namespace_uid(home->uid());
   } else if (servers.size() > 1) {
-    ASSIGN_OR_RETURN(
-        DescribeNamespaceReply reply,
-        servers_.At(servers.front(), RequestToDescribe(request.namespace_()),
-                    limit));
+    const auto describe = RequestToDescribe(request.namespace_());
+    CO_ASSIGN_OR_RETURN(DescribeNamespaceReply reply,
+                        co_await servers_.At(servers.front(), describe, limit));
     elsewhere.mutable_config()->Swap(reply.mutable_status()->mutable_config());
     elsewhere.set_namespace_uid(reply.status().uid());
   }
-  Replies<CreateNamespaceReply> others(servers.size() - 1);
-  servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = CreateAt(servers[i + 1], elsewhere, limit);
-  });
+  const auto create = [&](size_t i, const CallLimit& of_share) {
+    return CreateAt(servers[i + 1], elsewhere, of_share);
+  };
+  const Replies<CreateNamespaceReply> others =
+      co_await servers_.AtOnce<absl::StatusOr<CreateNamespaceReply>>(
+          servers.size() - 1, limit, create);
   std::vector<absl::Status> statuses = StatusesOf(others);
   // That the home has it, too, says less than that others have another one.
   for (const absl::Status& status : statuses) {
-    if (ReasonOf(status) == Reason::kNamespaceReplaced) return status;
+    if (ReasonOf(status) == Reason::kNamespaceReplaced) co_return status;
   }
-  RETURN_IF_ERROR(home.status());
+  CO_RETURN_IF_ERROR(home.status());
   absl::c_replace_if(statuses, IsBehindHome, absl::OkStatus());
-  RETURN_IF_ERROR(MostActionableError(statuses));
-  return home;
+  CO_RETURN_IF_ERROR(MostActionableError(statuses));
+  co_return home;
 }
 
-absl::StatusOr<CreateNamespaceReply> ClusterConnection::CreateAt(
+Task<absl::StatusOr<CreateNamespaceReply>> ClusterConnection::CreateAt(
     const std::string& server, const CreateNamespaceRequest& request,
     const CallLimit& limit) {
-  const auto reply = servers_.At(server, request, limit);
+  const auto reply = co_await servers_.At(server, request, limit);
   const uint64_t present = PresentUidIn(reply.status());
-  if (present == 0) return reply;
-  const auto earlier = servers_.At(
-      server, RequestToDescribe(request.namespace_(), present), limit);
-  if (!earlier.ok() || earlier->status().num_keys() > 0) return reply;
-  RETURN_IF_ERROR(RemoveEarlier(server, request.namespace_(),
-                                request.namespace_uid(), reply.status(),
-                                limit));
+  if (present == 0) co_return reply;
+  const auto describe = RequestToDescribe(request.namespace_(), present);
+  const auto earlier = co_await servers_.At(server, describe, limit);
+  if (!earlier.ok() || earlier->status().num_keys() > 0) co_return reply;
+  CO_RETURN_IF_ERROR(co_await RemoveEarlier(server, request.namespace_(),
+                                            request.namespace_uid(),
+                                            reply.status(), limit));
   CreateNamespaceRequest again = request;
   NameAttempt("+", 1, again);
-  return servers_.At(server, again, limit);
+  co_return co_await servers_.At(server, again, limit);
 }
 
-absl::Status ClusterConnection::RemoveEarlier(const std::string& server,
-                                              const std::string& name_space,
-                                              uint64_t uid,
-                                              const absl::Status& outcome,
-                                              const CallLimit& limit) {
+Task<absl::Status> ClusterConnection::RemoveEarlier(
+    const std::string& server, const std::string& name_space, uint64_t uid,
+    const absl::Status& outcome, const CallLimit& limit) {
   const uint64_t present = PresentUidIn(outcome);
-  if (present == 0 || present >= uid) return outcome;
+  if (present == 0 || present >= uid) co_return outcome;
   DeleteNamespaceRequest earlier;
   earlier.set_namespace_(name_space);
   earlier.set_namespace_uid(present);
-  const absl::Status status = servers_.At(server, earlier, limit).status();
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  const auto reply = co_await servers_.At(server, earlier, limit);
+  co_return absl::IsNotFound(reply.status()) ? absl::OkStatus()
+                                             : reply.status();
 }
 
-absl::StatusOr<DescribeNamespaceReply> ClusterConnection::Route(
+Task<absl::StatusOr<DescribeNamespaceReply>> ClusterConnection::Route(
     const DescribeNamespaceRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.namespace_(), limit));
-  ASSIGN_OR_RETURN(std::vector<DescribeNamespaceReply> replies,
-                   AskEach(servers, request, limit));
+  CO_ASSIGN_OR_RETURN(const auto servers,
+                      co_await servers_.HomeFirst(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(std::vector<DescribeNamespaceReply> replies,
+                      co_await AskEach(servers, request, limit));
   const KnownNamespace known = KnownBy(replies.front().status());
   namespaces_.Learn(request.namespace_(), known);
   if (known.is_mirrored) replies.resize(1);  // The others have the same.
@@ -176,61 +175,65 @@ absl::StatusOr<DescribeNamespaceReply> ClusterConnection::Route(
   std::erase_if(replies, [&](const DescribeNamespaceReply& reply) {
     return reply.status().uid() != known.uid;
   });
-  return SumOf(std::move(replies));
+  co_return SumOf(std::move(replies));
 }
 
-absl::StatusOr<ListNamespacesReply> ClusterConnection::Route(
+Task<absl::StatusOr<ListNamespacesReply>> ClusterConnection::Route(
     const ListNamespacesRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
-                   AskEach(servers, request, limit));
-  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
+  CO_ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
+                      co_await AskEach(servers, request, limit));
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                      co_await servers_.Placement(limit));
   pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
-  return MergePages(std::move(pages), request.page_size());
+  co_return MergePages(std::move(pages), request.page_size());
 }
 
 // --- What is known of them --------------------------------------------------
 
-absl::StatusOr<KnownNamespace> ClusterConnection::AskAt(
+Task<absl::StatusOr<KnownNamespace>> ClusterConnection::AskAt(
     const std::string& server, const std::string& name_space,
     const CallLimit& limit) {
+  const DescribeNamespaceRequest describe = RequestToDescribe(name_space);
   const absl::StatusOr<DescribeNamespaceReply> reply =
-      servers_.At(server, RequestToDescribe(name_space), limit);
+      co_await servers_.At(server, describe, limit);
   // A caller who may not know does not ask at every call.
   const bool may_not_know = absl::IsPermissionDenied(reply.status());
-  if (!may_not_know) RETURN_IF_ERROR(reply.status());
+  if (!may_not_know) CO_RETURN_IF_ERROR(reply.status());
   const KnownNamespace known =
       may_not_know ? KnownNamespace() : KnownBy(reply->status());
   namespaces_.Learn(name_space, known);
-  return known;
+  co_return known;
 }
 
-absl::StatusOr<KnownNamespace> ClusterConnection::KnowAt(
+Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowAt(
     const std::string& server, const std::string& name_space, uint64_t uid,
     const CallLimit& limit) {
   const std::optional<KnownNamespace> known = namespaces_.Find(name_space);
   const bool will_do =
       known && (uid == 0 || known->uid == 0 || known->uid == uid);
-  if (will_do) return *known;
-  absl::StatusOr<KnownNamespace> told = AskAt(server, name_space, limit);
-  if (absl::IsNotFound(told.status())) return KnownNamespace();
-  return told;
+  if (will_do) co_return *known;
+  absl::StatusOr<KnownNamespace> told =
+      co_await AskAt(server, name_space, limit);
+  if (absl::IsNotFound(told.status())) co_return KnownNamespace();
+  co_return told;
 }
 
-absl::Status ClusterConnection::KnowAnew(const std::string& server,
-                                         const std::string& name_space,
-                                         const CallLimit& limit,
-                                         KnownNamespace& known) {
+Task<absl::Status> ClusterConnection::KnowAnew(const std::string& server,
+                                               const std::string& name_space,
+                                               const CallLimit& limit,
+                                               KnownNamespace& known) {
   namespaces_.Forget(name_space);
-  const absl::StatusOr<KnownNamespace> told = AskAt(server, name_space, limit);
-  if (absl::IsNotFound(told.status())) return told.status();
+  const absl::StatusOr<KnownNamespace> told =
+      co_await AskAt(server, name_space, limit);
+  if (absl::IsNotFound(told.status())) co_return told.status();
   // The call itself tells what is wrong with the server.
-  if (!told.ok()) return absl::OkStatus();
+  if (!told.ok()) co_return absl::OkStatus();
   if (told->is_mirrored != known.is_mirrored) {
-    return IsOfAnotherKind(name_space);
+    co_return IsOfAnotherKind(name_space);
   }
   known = *told;
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 }  // namespace tensorkv

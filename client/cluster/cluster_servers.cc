@@ -1,18 +1,15 @@
 #include "client/cluster/cluster_servers.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
+#include <optional>
 
-#include "base/status_macros.h"
 #include "client/cluster/placed_server.h"
-#include "client/internal/retrying_connection.h"
+#include "client/internal/retry/retrying_connection.h"
 
 namespace tensorkv {
 namespace {
 
-// A share may wait for what another client does, so shares should not wait for
-// threads; they start when they are first needed.
+// They start when they are first needed.
 constexpr int kMaxThreads = 1024;
 
 // Bounds how often the cluster is asked for a newer placement that somebody
@@ -32,102 +29,60 @@ std::vector<std::string> NamesIn(const ClusterPlacement& placement) {
 ClusterServers::ClusterServers(ClusterServersOptions options)
     : connect_(std::move(options.connect)),
       backoff_(options.backoff),
-      environment_(std::move(options.environment)),
       source_(std::move(options.addresses), connect_),
       threads_(kMaxThreads) {}
 
-CallLimit ClusterServers::LimitOf(const CallOptions& options) const {
-  return {environment_.now() + options.timeout, options.canceller,
-          options.destinations};
+Task<absl::StatusOr<PlacementPtr>> ClusterServers::Placement(
+    const CallLimit& limit) {
+  if (PlacementPtr known = source_.Known()) co_return known;
+  CO_RETURN_IF_ERROR(co_await Describe(limit));
+  co_return source_.Known();
 }
 
-CallLimit ClusterServers::WithDeadline(absl::Duration time,
-                                       const CallLimit& limit) const {
-  CallLimit within = limit;
-  within.end = std::min(limit.end, environment_.now() + time);
-  return within;
-}
-
-CallOptions ClusterServers::OptionsWithin(const CallLimit& limit) const {
-  return {.timeout = limit.end - environment_.now(),
-          .canceller = limit.canceller};
-}
-
-absl::StatusOr<PlacementPtr> ClusterServers::Placement(const CallLimit& limit) {
-  PlacementPtr placement;
-  const absl::Status status = RetryLoop(
-      backoff_, environment_, OptionsWithin(limit).timeout,
-      [&](absl::Duration) -> absl::Status {
-        ASSIGN_OR_RETURN(placement, source_.Current(OptionsWithin(limit)));
-        return absl::OkStatus();
-      },
-      limit.canceller);
-  RETURN_IF_ERROR(status);
-  return placement;
-}
-
-absl::StatusOr<PlacementPtr> ClusterServers::NewerThan(const PlacementPtr& used,
-                                                       uint64_t version,
-                                                       const CallLimit& limit) {
+Task<absl::StatusOr<PlacementPtr>> ClusterServers::NewerThan(
+    const PlacementPtr& used, uint64_t version, const CallLimit& limit) {
   absl::Duration pause = backoff_.initial;
   for (int i = 0;; ++i) {
-    ASSIGN_OR_RETURN(PlacementPtr newest,
-                     source_.Refresh(std::max(version, used->version + 1),
-                                     OptionsWithin(limit)));
+    CO_ASSIGN_OR_RETURN(
+        PlacementPtr newest,
+        co_await source_.Refresh(std::max(version, used->version + 1), limit));
     if (newest->version > used->version || i == kMostQuestions ||
-        environment_.now() + pause >= limit.end) {
-      return newest;
+        pause >= limit.TimeLeft()) {
+      co_return newest;
     }
-    environment_.sleep(pause, limit.canceller);
+    co_await Pause(environment_, pause, limit.canceller, limit.threads);
     pause = std::min(pause * 2, backoff_.maximum);
   }
 }
 
-absl::StatusOr<DescribeClusterReply> ClusterServers::Describe(
+Task<absl::StatusOr<DescribeClusterReply>> ClusterServers::Describe(
     const CallLimit& limit) {
-  DescribeClusterReply reply;
-  const absl::Status status = RetryLoop(
-      backoff_, environment_, OptionsWithin(limit).timeout,
-      [&](absl::Duration) -> absl::Status {
-        ASSIGN_OR_RETURN(reply, source_.Describe(OptionsWithin(limit)));
-        return absl::OkStatus();
-      },
-      limit.canceller);
-  RETURN_IF_ERROR(status);
-  return reply;
-}
-
-absl::StatusOr<std::string> ClusterServers::HomeOf(absl::string_view name_space,
-                                                   const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const PlacementPtr placement, Placement(limit));
-  return placement->servers[OwnerOf(*placement, name_space, "")].name;
-}
-
-absl::StatusOr<std::vector<std::string>> ClusterServers::HomeFirst(
-    absl::string_view name_space, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const PlacementPtr placement, Placement(limit));
-  const uint32_t home = OwnerOf(*placement, name_space, "");
-  std::vector<std::string> names = {placement->servers[home].name};
-  for (uint32_t i = 0; i < placement->servers.size(); ++i) {
-    if (i != home) names.push_back(placement->servers[i].name);
+  RetryCourse course(backoff_, environment_, limit.TimeLeft());
+  for (;;) {
+    absl::StatusOr<DescribeClusterReply> reply =
+        co_await source_.Describe(limit);
+    if (reply.ok()) co_return reply;
+    absl::Status status = reply.status();
+    const std::optional<absl::Duration> pause = course.PauseAfter(status);
+    if (!pause) co_return status;
+    co_await Pause(environment_, *pause, limit.canceller, limit.threads);
+    if (limit.TimeLeft() <= absl::ZeroDuration()) co_return status;
   }
-  return names;
 }
 
-absl::StatusOr<std::vector<std::string>> ClusterServers::All(
+Task<absl::StatusOr<std::vector<std::string>>> ClusterServers::HomeFirst(
+    const std::string& name_space, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement, co_await Placement(limit));
+  std::vector<std::string> names = NamesIn(*placement);
+  const auto home = names.begin() + OwnerOf(*placement, name_space, "");
+  std::rotate(names.begin(), home, home + 1);
+  co_return names;
+}
+
+Task<absl::StatusOr<std::vector<std::string>>> ClusterServers::All(
     const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const PlacementPtr placement, Placement(limit));
-  return NamesIn(*placement);
-}
-
-void ClusterServers::AtOnce(size_t count,
-                            absl::FunctionRef<void(size_t)> work) {
-  if (count == 0) return;
-  StripeTeam team = threads_.Assemble(static_cast<int>(count));
-  std::atomic<size_t> next = 0;
-  team.Run([&](int) {
-    for (size_t i = next++; i < count; i = next++) work(i);
-  });
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement, co_await Placement(limit));
+  co_return NamesIn(*placement);
 }
 
 Connection& ClusterServers::ConnectionTo(const std::string& server) {

@@ -9,8 +9,8 @@
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/cluster_target.h"
 #include "client/cluster/splitting_connection.h"
-#include "client/internal/metered_connection.h"
-#include "client/internal/retrying_connection.h"
+#include "client/internal/calls/metered_connection.h"
+#include "client/internal/retry/retrying_connection.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -47,8 +47,7 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectToCluster(
       std::make_unique<ClusterConnection>(
           ClusterServersOptions{.addresses = std::move(addresses),
                                 .connect = connect,
-                                .backoff = backoff,
-                                .environment = SystemRetryEnvironment()}));
+                                .backoff = backoff}));
 }
 
 }  // namespace

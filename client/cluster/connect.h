@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "client/connection.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/retry_loop.h"
+#include "client/internal/retry/retry_loop.h"
+#include "client/internal/transfer/grpc_connection.h"
 
 namespace tensorkv {
 

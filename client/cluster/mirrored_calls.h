@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "base/status_macros.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/merged_replies.h"
+#include "client/internal/calls/task.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
 
@@ -27,7 +27,7 @@ namespace tensorkv {
 
 // Makes a call at a server by its name.
 template <typename Request>
-using CallAt = absl::FunctionRef<absl::StatusOr<ReplyTo<Request>>(
+using CallAt = absl::FunctionRef<Task<absl::StatusOr<ReplyTo<Request>>>(
     const std::string& server, const Request& request)>;
 
 // Returns the name of the server that a call goes to. For a worker it is the
@@ -51,26 +51,28 @@ const std::string& MirrorFor(const ClusterPlacement& placement,
 
 // Asks the own server of a worker, which alone knows it, for the last step that
 // the worker has contributed to. Returns nothing if the server does not tell.
-inline std::optional<Step> StepAtItsMirror(
+inline Task<std::optional<Step>> StepAtItsMirror(
     const ClusterPlacement& placement, const LeaveRequest& request,
     CallAt<DescribeNamespaceRequest> describe) {
   const PushRequest push = {.worker = WorkerOf(request.worker())};
   DescribeNamespaceRequest question;
   question.set_namespace_(request.namespace_());
+  const std::string& mirror = MirrorFor(placement, push, /*reader=*/0);
   const absl::StatusOr<DescribeNamespaceReply> reply =
-      describe(MirrorFor(placement, push, /*reader=*/0), question);
-  if (!reply.ok()) return std::nullopt;
+      co_await describe(mirror, question);
+  if (!reply.ok()) co_return std::nullopt;
   for (const WorkerStatus& each : reply->status().workers()) {
-    if (each.worker().rank() == request.worker().rank()) return each.step();
+    if (each.worker().rank() == request.worker().rank()) co_return each.step();
   }
-  return std::nullopt;
+  co_return std::nullopt;
 }
 
 // Creates keys at the home, which decides what they are, and then elsewhere.
-inline absl::StatusOr<InitReply> InitMirrored(
+inline Task<absl::StatusOr<InitReply>> InitMirrored(
     const std::vector<std::string>& home_first, const InitRequest& request,
     CallAt<InitRequest> init, CallAt<PullRequest> pull) {
-  ASSIGN_OR_RETURN(InitReply reply, init(home_first.front(), request));
+  CO_ASSIGN_OR_RETURN(InitReply reply,
+                      co_await init(home_first.front(), request));
   InitRequest elsewhere = request;
   if (request.on_existing == OnExisting::kFail) {
     elsewhere.on_existing = OnExisting::kKeep;
@@ -82,9 +84,10 @@ inline absl::StatusOr<InitReply> InitMirrored(
     for (const InitEntry& entry : request.entries) {
       values.entries.push_back({.key = entry.key});
     }
-    ASSIGN_OR_RETURN(PullReply pulled, pull(home_first.front(), values));
+    CO_ASSIGN_OR_RETURN(PullReply pulled,
+                        co_await pull(home_first.front(), values));
     if (pulled.values.size() != values.entries.size()) {
-      return absl::InternalError(
+      co_return absl::InternalError(
           absl::StrCat("expected ", values.entries.size(), " values, got ",
                        pulled.values.size()));
     }
@@ -93,33 +96,34 @@ inline absl::StatusOr<InitReply> InitMirrored(
     }
   }
   for (size_t i = 1; i < home_first.size(); ++i) {
-    RETURN_IF_ERROR(init(home_first[i], elsewhere).status());
+    CO_RETURN_IF_ERROR(co_await init(home_first[i], elsewhere));
   }
-  return reply;
+  co_return reply;
 }
 
 // Sets states at the home, which decides whether it may be, and then elsewhere.
-inline absl::StatusOr<SetStateReply> SetStateMirrored(
+inline Task<absl::StatusOr<SetStateReply>> SetStateMirrored(
     const std::vector<std::string>& home_first, const SetStateRequest& request,
     CallAt<SetStateRequest> set) {
-  ASSIGN_OR_RETURN(SetStateReply reply, set(home_first.front(), request));
+  CO_ASSIGN_OR_RETURN(SetStateReply reply,
+                      co_await set(home_first.front(), request));
   for (size_t i = 1; i < home_first.size(); ++i) {
-    RETURN_IF_ERROR(set(home_first[i], request).status());
+    CO_RETURN_IF_ERROR(co_await set(home_first[i], request));
   }
-  return reply;
+  co_return reply;
 }
 
 // Removes keys from all servers, from the home last: as long as it has them
 // they can be removed again.
-inline absl::StatusOr<DeleteReply> DeleteMirrored(
+inline Task<absl::StatusOr<DeleteReply>> DeleteMirrored(
     const std::vector<std::string>& home_first, const DeleteRequest& request,
     CallAt<DeleteRequest> remove) {
   DeleteRequest elsewhere = request;
   elsewhere.set_allow_missing(true);
   for (size_t i = 1; i < home_first.size(); ++i) {
-    RETURN_IF_ERROR(remove(home_first[i], elsewhere).status());
+    CO_RETURN_IF_ERROR(co_await remove(home_first[i], elsewhere));
   }
-  return remove(home_first.front(), request);
+  co_return co_await remove(home_first.front(), request);
 }
 
 }  // namespace tensorkv

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/error_from.h"
 #include "base/status_macros.h"
-#include "client/internal/steady_now.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -26,10 +25,6 @@ absl::Status IsNoMore(const std::string& name, uint64_t placement_version,
                      {kWasCalled, was_called ? "true" : "false"}});
 }
 
-bool IsCancelled(const CallOptions& options) {
-  return options.canceller != nullptr && options.canceller->is_cancelled();
-}
-
 }  // namespace
 
 bool MayHaveReachedRemovedServer(const absl::Status& status) {
@@ -44,35 +39,32 @@ bool IsOfRemovedServer(const absl::Status& status) {
          info->metadata.contains(kWasCalled);
 }
 
-absl::Status PlacedServer::Attempt(const AnyCall& call,
-                                   const CallOptions& options) {
-  const absl::Duration end = SteadyNow() + options.timeout;
-  ASSIGN_OR_RETURN(const Endpoint endpoint, ResolveEndpoint(options));
-  absl::Status status = endpoint.connection->Attempt(call, options);
-  if (status.ok()) return status;
-  if (absl::IsCancelled(status) && !IsCancelled(options)) {
+Task<absl::Status> PlacedServer::Make(AnyCall call, CallOptions options,
+                                      CallThreads* threads) {
+  const CallLimit limit(options, threads);
+  CO_ASSIGN_OR_RETURN(const Endpoint endpoint, ResolveEndpoint());
+  absl::Status status =
+      co_await MadeCall(*endpoint.connection, call, options, threads);
+  if (status.ok()) co_return status;
+  if (absl::IsCancelled(status) && !limit.IsCancelled()) {
     status = absl::UnavailableError("the server has ended the call");
   }
   if (absl::IsUnavailable(status) && endpoint.left_by != 0) {
-    return IsNoMore(name_, endpoint.left_by, /*was_called=*/true);
+    co_return IsNoMore(name_, endpoint.left_by, /*was_called=*/true);
   }
   if (absl::IsUnavailable(status)) {
     // Where nobody answers, all stays as it is known.
-    source_
-        .Refresh(0,
-                 {.timeout = end - SteadyNow(), .canceller = options.canceller})
-        .status()
-        .IgnoreError();
+    [[maybe_unused]] const absl::StatusOr<PlacementPtr> newest =
+        co_await source_.Refresh(0, limit);
   }
   // One that is in no cluster is all that its client knows.
-  if (name_.empty()) return status;
-  return ErrorFrom(
+  if (name_.empty()) co_return status;
+  co_return ErrorFrom(
       absl::StrCat("server \"", name_, "\" (", endpoint.address, ")"), status);
 }
 
-absl::StatusOr<PlacedServer::Endpoint> PlacedServer::ResolveEndpoint(
-    const CallOptions& options) {
-  ASSIGN_OR_RETURN(const PlacementPtr placement, source_.Current(options));
+absl::StatusOr<PlacedServer::Endpoint> PlacedServer::ResolveEndpoint() {
+  const PlacementPtr placement = source_.Known();
   const auto found = absl::c_find_if(
       placement->servers,
       [this](const ClusterServer& server) { return server.name == name_; });

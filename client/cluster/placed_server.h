@@ -11,7 +11,10 @@
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "client/cluster/placement_source.h"
+#include "client/cluster/waits.h"
 #include "client/connection.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
 
 namespace tensorkv {
 
@@ -32,15 +35,12 @@ bool IsOfRemovedServer(const absl::Status& status);
 // Errors name the server: `server "b" (10.0.0.4:7363): ...`. A server that the
 // cluster has no more, and that does not answer where it was, is
 // FailedPrecondition (WRONG_SERVER).
-class PlacedServer final : public Connection {
+class PlacedServer final : public TaskConnection {
  public:
-  // `source` outlives it.
+  // `source`, which knows a placement, outlives it.
   PlacedServer(std::string name, PlacementSource& source,
                ServerConnector connect)
       : name_(std::move(name)), source_(source), connect_(std::move(connect)) {}
-
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
 
  private:
   struct Endpoint {
@@ -51,13 +51,14 @@ class PlacedServer final : public Connection {
     uint64_t left_by = 0;
   };
 
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
   // Returns the address that the known placement gives the server, and a
-  // connection to it, which it opens where the address is new. Asks servers for
-  // a placement where none is known. Returns the last endpoint of a server that
-  // was removed from the cluster, with left_by. Errors: those of
-  // PlacementSource and of `connect`; FailedPrecondition (WRONG_SERVER) for a
-  // removed server that was never called.
-  absl::StatusOr<Endpoint> ResolveEndpoint(const CallOptions& options);
+  // connection to it, which it opens where the address is new. Returns the last
+  // endpoint of a server that was removed from the cluster, with left_by.
+  // Errors: those of `connect`; FailedPrecondition (WRONG_SERVER) for a removed
+  // server that was never called.
+  absl::StatusOr<Endpoint> ResolveEndpoint();
 
   const std::string name_;
   PlacementSource& source_;

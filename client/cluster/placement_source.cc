@@ -1,15 +1,14 @@
 #include "client/cluster/placement_source.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/internal/message_bytes.h"
-#include "client/internal/steady_now.h"
+#include "client/internal/transfer/message_bytes.h"
 #include "contract/proto_codec.h"
 
 namespace tensorkv {
@@ -32,16 +31,10 @@ ClusterPlacement PlacementOfOne(const std::string& address) {
 
 }  // namespace
 
-absl::StatusOr<PlacementPtr> PlacementSource::Current(
-    const CallOptions& options) {
-  if (PlacementPtr known = Known()) return known;
-  return Refresh(0, options);
-}
-
-absl::StatusOr<PlacementPtr> PlacementSource::Refresh(
-    uint64_t version, const CallOptions& options) {
-  RETURN_IF_ERROR(AskTogether(version, options).status());
-  return Known();
+Task<absl::StatusOr<PlacementPtr>> PlacementSource::Refresh(
+    uint64_t version, const CallLimit& limit) {
+  CO_RETURN_IF_ERROR(co_await AskTogether(version, limit));
+  co_return Known();
 }
 
 size_t PlacementSource::num_waiting() const {
@@ -49,69 +42,81 @@ size_t PlacementSource::num_waiting() const {
   return num_waiting_;
 }
 
-absl::StatusOr<DescribeClusterReply> PlacementSource::AskTogether(
-    uint64_t version, const CallOptions& options) {
-  std::atomic<bool> is_cancelled = false;
-  const Canceller::Listening listening(options.canceller, [&] {
-    is_cancelled = true;
-    MutexLock lock(&mutex_);
-    changed_.SignalAll();
-  });
+Task<absl::StatusOr<DescribeClusterReply>> PlacementSource::AskTogether(
+    uint64_t version, const CallLimit& limit) {
   Question question = {.version = version};
-  const absl::Duration end = SteadyNow() + options.timeout;
+  std::optional<uint64_t> num_before;
+  while (question.number == 0) {
+    std::shared_ptr<Canceller> of_other;
+    {
+      MutexLock lock(&mutex_);
+      if (!num_before) num_before = num_questions_;
+      of_other = under_way_;
+      if (of_other != nullptr) {
+        ++num_waiting_;
+      } else if (AnswersAll(version, *num_before)) {
+        co_return last_.answer;
+      } else {
+        under_way_ = std::make_shared<Canceller>();
+        question.number = ++num_questions_;
+      }
+    }
+    if (of_other == nullptr) continue;
+    const absl::Status status = co_await AwaitEnd(of_other, limit);
+    {
+      MutexLock lock(&mutex_);
+      --num_waiting_;
+    }
+    CO_RETURN_IF_ERROR(status);
+  }
+  question.answer = co_await AskOneByOne(version, limit);
+  question.was_interrupted = limit.TimeLeft() <= absl::ZeroDuration() ||
+                             absl::IsCancelled(question.answer.status());
+  absl::StatusOr<DescribeClusterReply> answer = question.answer;
+  std::shared_ptr<Canceller> ended;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(const bool asks, WaitToAsk(version, end, is_cancelled));
-    if (!asks) return last_.answer;
-    is_asking_ = true;
-    question.number = ++num_questions_;
+    last_ = std::move(question);
+    ended = std::exchange(under_way_, nullptr);
   }
-  question.answer = AskOneByOne(
-      version, {.timeout = end - SteadyNow(), .canceller = options.canceller});
-  question.was_interrupted =
-      SteadyNow() >= end || absl::IsCancelled(question.answer.status());
-  absl::StatusOr<DescribeClusterReply> answer = question.answer;
-  MutexLock lock(&mutex_);
-  last_ = std::move(question);
-  is_asking_ = false;
-  changed_.SignalAll();
-  return answer;
+  ended->Cancel();
+  co_return answer;
 }
 
-absl::StatusOr<bool> PlacementSource::WaitToAsk(
-    uint64_t version, absl::Duration end,
-    const std::atomic<bool>& is_cancelled) {
-  const uint64_t last_before = num_questions_;
-  while (is_asking_) {
-    if (is_cancelled) {
-      return absl::CancelledError("the caller has ended the call");
-    }
-    const absl::Duration time_left = end - SteadyNow();
-    if (time_left <= absl::ZeroDuration()) return NoTimeIsLeft();
-    ++num_waiting_;
-    changed_.WaitWithTimeout(&mutex_, time_left);
-    --num_waiting_;
-  }
-  if (last_.number <= last_before || last_.was_interrupted) return true;
+bool PlacementSource::AnswersAll(uint64_t version, uint64_t num_before) const {
+  if (last_.number <= num_before || last_.was_interrupted) return false;
   const bool knows_version =
       last_.answer.ok() && last_.answer->placement().version() >= version;
-  return last_.version < version && !knows_version;
+  return last_.version >= version || knows_version;
 }
 
-absl::StatusOr<DescribeClusterReply> PlacementSource::AskOneByOne(
-    uint64_t version, const CallOptions& options) {
-  const absl::Duration end = SteadyNow() + options.timeout;
+Task<absl::Status> PlacementSource::AwaitEnd(
+    const std::shared_ptr<Canceller>& of_question, const CallLimit& limit) {
+  const auto wakes = std::make_shared<Canceller>();
+  {
+    const Canceller::Listening by_end(of_question, [=] { wakes->Cancel(); });
+    const Canceller::Listening by_caller(limit.canceller,
+                                         [=] { wakes->Cancel(); });
+    co_await Pause(environment_, limit.TimeLeft(), wakes, limit.threads);
+  }
+  if (limit.IsCancelled()) {
+    co_return absl::CancelledError("the caller has ended the call");
+  }
+  if (limit.TimeLeft() <= absl::ZeroDuration()) co_return NoTimeIsLeft();
+  co_return absl::OkStatus();
+}
+
+Task<absl::StatusOr<DescribeClusterReply>> PlacementSource::AskOneByOne(
+    uint64_t version, const CallLimit& limit) {
   absl::StatusOr<DescribeClusterReply> last = NoTimeIsLeft();
-  for (const std::string& address : Addresses()) {
-    const absl::Duration time_left = end - SteadyNow();
-    if (time_left <= absl::ZeroDuration()) break;
-    absl::StatusOr<DescribeClusterReply> answer =
-        Ask(address, {.timeout = std::min(time_left, kLongestQuestion),
-                      .canceller = options.canceller});
+  const std::vector<std::string> addresses = Addresses();
+  for (const std::string& address : addresses) {
+    if (limit.TimeLeft() <= absl::ZeroDuration()) break;
+    absl::StatusOr<DescribeClusterReply> answer = co_await Ask(address, limit);
     if (answer.ok() || !last.ok()) last = std::move(answer);
     if (last.ok() && last->placement().version() >= version) break;
   }
-  return last;
+  co_return last;
 }
 
 PlacementPtr PlacementSource::Known() const {
@@ -165,28 +170,32 @@ absl::StatusOr<std::shared_ptr<Connection>> PlacementSource::ConnectionTo(
   return connections_.try_emplace(address, std::move(connection)).first->second;
 }
 
-absl::StatusOr<DescribeClusterReply> PlacementSource::Ask(
-    const std::string& address, const CallOptions& options) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Connection> server,
-                   ConnectionTo(address));
-  absl::StatusOr<DescribeClusterReply> reply =
-      server->Call(DescribeClusterRequest(), options);
-  if (absl::IsDeadlineExceeded(reply.status())) {
-    return absl::UnavailableError(
-        absl::StrCat("server ", address, ": ", reply.status().message()));
+Task<absl::StatusOr<DescribeClusterReply>> PlacementSource::Ask(
+    const std::string& address, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const std::shared_ptr<Connection> server,
+                      ConnectionTo(address));
+  const DescribeClusterRequest question;
+  DescribeClusterReply reply;
+  const AnyCall call(question, reply);
+  const CallOptions options = limit.Within(kLongestQuestion).Options();
+  const absl::Status status =
+      co_await MadeCall(*server, call, options, limit.threads);
+  if (absl::IsDeadlineExceeded(status)) {
+    co_return absl::UnavailableError(
+        absl::StrCat("server ", address, ": ", status.message()));
   }
-  RETURN_IF_ERROR(reply.status());
-  ASSIGN_OR_RETURN(ClusterPlacement placement,
-                   CheckReply(FromProto(reply->placement())));
+  CO_RETURN_IF_ERROR(status);
+  CO_ASSIGN_OR_RETURN(ClusterPlacement placement,
+                      CheckReply(FromProto(reply.placement())));
   if (!placement.owners.empty()) {
     Learn(std::move(placement));
-  } else if (reply->server_name().empty()) {
+  } else if (reply.server_name().empty()) {
     Learn(PlacementOfOne(address));
   } else {
-    return absl::UnavailableError(
+    co_return absl::UnavailableError(
         absl::StrCat("server ", address, ": knows no placement yet"));
   }
-  return reply;
+  co_return reply;
 }
 
 }  // namespace tensorkv

@@ -3,8 +3,6 @@
 #ifndef TENSORKV_CLIENT_CLUSTER_PLACEMENT_SOURCE_H_
 #define TENSORKV_CLIENT_CLUSTER_PLACEMENT_SOURCE_H_
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,8 +13,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "client/canceller.h"
+#include "client/cluster/waits.h"
 #include "client/connection.h"
-#include "client/internal/server_incarnation.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
+#include "client/internal/retry/retry_loop.h"
+#include "client/internal/transfer/server_incarnation.h"
 #include "contract/placement.h"
 
 namespace tensorkv {
@@ -41,10 +44,8 @@ class PlacementSource {
   PlacementSource(std::vector<std::string> addresses, ServerConnector connect)
       : addresses_(std::move(addresses)), connect_(std::move(connect)) {}
 
-  // Returns the known placement, or the one that a server tells where nothing
-  // is known yet. Errors: those of Refresh.
-  absl::StatusOr<PlacementPtr> Current(const CallOptions& options);
-
+  // Returns the placement that is known; null if none is.
+  PlacementPtr Known() const;
   // Asks one server after the other, those that live first, until one knows a
   // placement of `version` or a newer one. Returns the newest that is known
   // then, which may be older. Takes the answer to a question of another caller
@@ -52,13 +53,13 @@ class PlacementSource {
   // Errors: Unavailable (no server answers; none knows a placement) · Internal
   // (a placement that makes no sense) · Cancelled · DeadlineExceeded (no time
   // is left) · the error of the last server that has answered.
-  absl::StatusOr<PlacementPtr> Refresh(uint64_t version,
-                                       const CallOptions& options);
+  Task<absl::StatusOr<PlacementPtr>> Refresh(uint64_t version,
+                                             const CallLimit& limit);
 
   // Returns the answer of the first server that answers. Errors: those of
   // Refresh.
-  absl::StatusOr<DescribeClusterReply> Describe(const CallOptions& options) {
-    return AskTogether(0, options);
+  Task<absl::StatusOr<DescribeClusterReply>> Describe(const CallLimit& limit) {
+    return AskTogether(0, limit);
   }
 
   // Returns how many callers wait for the question of another one to end.
@@ -75,36 +76,38 @@ class PlacementSource {
     bool was_interrupted = false;
   };
 
-  PlacementPtr Known() const;
   // Keeps `placement` unless a newer one is known.
   void Learn(ClusterPlacement placement);
   // Returns the addresses to ask, in their order: those of live servers by the
   // known placement, then those given to the constructor.
   std::vector<std::string> Addresses() const;
   // Returns what AskOneByOne returns to this caller, or to another one that has
-  // asked meanwhile.
-  absl::StatusOr<DescribeClusterReply> AskTogether(uint64_t version,
-                                                   const CallOptions& options);
-  // Waits until no question is under way. Returns whether this caller is to
-  // ask, or false if it is to take the answer of `last_`, a question that has
-  // begun meanwhile.
-  // Errors: Cancelled · DeadlineExceeded.
-  absl::StatusOr<bool> WaitToAsk(uint64_t version, absl::Duration end,
-                                 const std::atomic<bool>& is_cancelled)
+  // asked meanwhile. Errors: also Cancelled and DeadlineExceeded, of whoever
+  // waits for another caller.
+  Task<absl::StatusOr<DescribeClusterReply>> AskTogether(
+      uint64_t version, const CallLimit& limit);
+  // Returns whether the last question, which has ended, tells what a call wants
+  // to know that has begun when so many questions had begun.
+  bool AnswersAll(uint64_t version, uint64_t num_before) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until the canceller of a question is cancelled, or as long as the
+  // limit says.
+  Task<absl::Status> AwaitEnd(const std::shared_ptr<Canceller>& of_question,
+                              const CallLimit& limit);
   // Asks one address after the other until a server knows a placement of
   // `version`. Returns the answer of that server, or of the last that has
   // answered. Learns the placements that they tell.
-  absl::StatusOr<DescribeClusterReply> AskOneByOne(uint64_t version,
-                                                   const CallOptions& options);
+  Task<absl::StatusOr<DescribeClusterReply>> AskOneByOne(
+      uint64_t version, const CallLimit& limit);
   // Asks one server, and learns the placement that it tells.
-  absl::StatusOr<DescribeClusterReply> Ask(const std::string& address,
-                                           const CallOptions& options);
+  Task<absl::StatusOr<DescribeClusterReply>> Ask(const std::string& address,
+                                                 const CallLimit& limit);
   absl::StatusOr<std::shared_ptr<Connection>> ConnectionTo(
       const std::string& address);
 
   const std::vector<std::string> addresses_;
   const ServerConnector connect_;
+  const RetryEnvironment environment_ = SystemRetryEnvironment();
 
   mutable Mutex mutex_;
   PlacementPtr known_ ABSL_GUARDED_BY(mutex_);
@@ -112,10 +115,10 @@ class PlacementSource {
   std::map<std::string, std::shared_ptr<Connection>> connections_
       ABSL_GUARDED_BY(mutex_);
   uint64_t num_questions_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool is_asking_ ABSL_GUARDED_BY(mutex_) = false;
+  // Is cancelled when the question ends that is under way; null: none is.
+  std::shared_ptr<Canceller> under_way_ ABSL_GUARDED_BY(mutex_);
   size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Question last_ ABSL_GUARDED_BY(mutex_);
-  CondVar changed_;
 };
 
 }  // namespace tensorkv

@@ -5,8 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-#include "client/internal/next_page.h"
+#include "client/internal/calls/next_page.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -32,41 +31,41 @@ std::optional<SplitLayout> LayoutOf(const KeyStatus& status) {
 
 }  // namespace
 
-absl::StatusOr<SplitLayoutsPtr> SplitKeys::Of(const std::string& name_space,
-                                              const Lister& list) {
+Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Of(
+    const std::string& name_space, Lister list) {
   {
     MutexLock lock(&mutex_);
     const SplitLayoutsPtr& known =
         namespaces_[NameOrDefault(name_space)].layouts;
-    if (known != nullptr) return known;
+    if (known != nullptr) co_return known;
   }
-  return Refresh(name_space, list);
+  co_return co_await Refresh(name_space, list);
 }
 
-absl::StatusOr<SplitLayoutsPtr> SplitKeys::Refresh(
-    const std::string& name_space, const Lister& list) {
+Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Refresh(
+    const std::string& name_space, Lister list) {
   auto layouts = std::make_shared<SplitLayouts>();
   ListRequest request;
   request.set_namespace_(name_space);
   request.set_prefix(absl::StrCat(kSliceMark, "0/"));
   do {
-    const absl::StatusOr<ListReply> page = list(request);
+    const absl::StatusOr<ListReply> page = co_await list(request);
     if (ReasonOf(page.status()) == Reason::kNamespaceNotFound) {
       Forget(name_space);
-      return layouts;
+      co_return layouts;
     }
-    RETURN_IF_ERROR(page.status());
+    CO_RETURN_IF_ERROR(page.status());
     for (const KeyStatus& status : page->keys()) {
       std::optional<SplitLayout> layout = LayoutOf(status);
       if (!layout) continue;
       std::string key = layout->key;
       layouts->try_emplace(std::move(key), *std::move(layout));
     }
-    RETURN_IF_ERROR(NextPage(page->next_page_token(), request));
+    CO_RETURN_IF_ERROR(NextPage(page->next_page_token(), request));
   } while (!request.page_token().empty());
   MutexLock lock(&mutex_);
   namespaces_[NameOrDefault(name_space)].layouts = layouts;
-  return layouts;
+  co_return layouts;
 }
 
 void SplitKeys::Forget(const std::string& name_space) {

@@ -4,16 +4,17 @@
 #define TENSORKV_CLIENT_CLUSTER_SPLIT_KEYS_H_
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "client/cluster/split_layout.h"
+#include "client/internal/calls/task.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -25,15 +26,16 @@ using SplitLayoutsPtr = std::shared_ptr<const SplitLayouts>;
 class SplitKeys {
  public:
   // Makes a List.
-  using Lister = std::function<absl::StatusOr<ListReply>(const ListRequest&)>;
+  using Lister =
+      absl::FunctionRef<Task<absl::StatusOr<ListReply>>(const ListRequest&)>;
 
   // Returns the layouts that were read last; reads them where nothing was.
   // Errors: those of `list`; a namespace that does not exist has none.
-  absl::StatusOr<SplitLayoutsPtr> Of(const std::string& name_space,
-                                     const Lister& list);
+  Task<absl::StatusOr<SplitLayoutsPtr>> Of(const std::string& name_space,
+                                           Lister list);
   // Reads the layouts again, and returns them. Errors: those of Of.
-  absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
-                                          const Lister& list);
+  Task<absl::StatusOr<SplitLayoutsPtr>> Refresh(const std::string& name_space,
+                                                Lister list);
 
   // Drops what is known of the namespace, whose keys may be others by now.
   void Forget(const std::string& name_space);

@@ -7,13 +7,12 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/glob.h"
 #include "base/status_macros.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/cluster/snapshot_calls.h"
 #include "client/cluster/split_call.h"
-#include "client/internal/steady_now.h"
-#include "contract/glob.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "contract/row_ids.h"
@@ -178,88 +177,75 @@ std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
 
 }  // namespace
 
-// Until when a call may take, of whatever calls it is made.
-class SplittingConnection::Limit {
- public:
-  explicit Limit(const CallOptions& options)
-      : options_(options), end_(SteadyNow() + options.timeout) {}
-
-  absl::Duration time_left() const { return end_ - SteadyNow(); }
-  // Returns the options of a share of the call, which has no memory of the
-  // caller's.
-  CallOptions OfShare(absl::Duration longest = absl::InfiniteDuration()) const {
-    return {.timeout = std::min(time_left(), longest),
-            .canceller = options_.canceller};
-  }
-  absl::Span<const Destination> destinations() const {
-    return options_.destinations;
-  }
-
- private:
-  const CallOptions& options_;
-  const absl::Duration end_;
-};
-
-absl::Status SplittingConnection::Attempt(const AnyCall& call,
-                                          const CallOptions& options) {
-  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    using Request = std::decay_t<decltype(request)>;
-    // An Init might else remove slices before it is refused.
-    RETURN_IF_ERROR(CheckNeedsNoSnapshot(request));
-    if constexpr (kIsSplit<Request>) {
-      const Limit limit(options);
-      ASSIGN_OR_RETURN(const PlacementPtr placement,
-                       inner_->Placement(options));
-      if (placement->split_bytes > 0) {
-        auto made = Route(request, *placement, limit);
-        RETURN_IF_ERROR(AboutKeys(made.status()));
-        reply = *std::move(made);
-        return absl::OkStatus();
-      }
-    }
-    return AboutKeys(inner_->Attempt(call, options));
-  });
+Task<absl::Status> SplittingConnection::Make(AnyCall call, CallOptions options,
+                                             CallThreads* threads) {
+  const CallLimit limit(options, threads);
+  Task<absl::Status> task =
+      call.Visit([&](const auto& request, auto& reply) -> Task<absl::Status> {
+        return MakeAs(request, reply, limit);
+      });
+  const absl::Status status = co_await task;
+  co_return AboutKeys(status);
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> SplittingConnection::Route(
+Task<absl::Status> SplittingConnection::MakeAs(const Request& request,
+                                               ReplyTo<Request>& reply,
+                                               const CallLimit& limit) {
+  if constexpr (kIsSplit<Request>) {
+    CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                        co_await inner_->Placement(limit));
+    if (placement->split_bytes > 0) {
+      CO_ASSIGN_OR_RETURN(reply, co_await Route(request, *placement, limit));
+      co_return absl::OkStatus();
+    }
+  }
+  CallOptions options = limit.Options();
+  options.destinations = limit.destinations;
+  co_return co_await MadeCall(*inner_, AnyCall(request, reply), options,
+                              limit.threads);
+}
+
+template <typename Request>
+Task<absl::StatusOr<ReplyTo<Request>>> SplittingConnection::Route(
     const Request& request, const ClusterPlacement& placement,
-    const Limit& limit) {
+    const CallLimit& limit) {
   if constexpr (std::is_same_v<Request, ListRequest>) {
-    return List(request, limit);
+    co_return co_await List(request, limit);
   } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
-    return Delete(request, limit);
+    co_return co_await Delete(request, limit);
   } else if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
-    auto reply = inner_->Call(request, limit.OfShare());
+    auto reply = co_await Pass(request, limit);
     keys_.Forget(request.namespace_());
-    return reply;
+    co_return reply;
   } else if constexpr (std::is_same_v<Request, SetRuleRequest>) {
-    RETURN_IF_ERROR(CheckTakesRule(request, limit));
-    return inner_->Call(request, limit.OfShare());
+    CO_RETURN_IF_ERROR(co_await CheckTakesRule(request, limit));
+    co_return co_await Pass(request, limit);
   } else if constexpr (std::is_same_v<Request, UpdateNamespaceRequest>) {
-    RETURN_IF_ERROR(CheckTakesGuard(request, limit));
-    return inner_->Call(request, limit.OfShare());
+    CO_RETURN_IF_ERROR(co_await CheckTakesGuard(request, limit));
+    co_return co_await Pass(request, limit);
   } else if constexpr (std::is_same_v<Request, InitRequest>) {
-    return CreateKeys(request, placement, limit);
+    co_return co_await CreateKeys(request, placement, limit);
   } else {
-    return MakeOfKeys(request, placement, limit);
+    co_return co_await MakeOfKeys(request, placement, limit);
   }
 }
 
 // --- Calls about keys -------------------------------------------------------
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
+Task<absl::StatusOr<ReplyTo<Request>>> SplittingConnection::MakeOfKeys(
     const Request& request, const ClusterPlacement& placement,
-    const Limit& limit) {
-  ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
-                   LayoutsFor(request, placement, limit));
+    const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
+                      co_await LayoutsFor(request, placement, limit));
   // Has a value once it is another call than the one that was asked for.
   std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
     if constexpr (requires { request.wait_for_keys; }) {
       if (request.wait_for_keys) {
-        ASSIGN_OR_RETURN(layouts, AwaitKeys(request, layouts, limit));
+        CO_ASSIGN_OR_RETURN(layouts,
+                            co_await AwaitKeys(request, layouts, limit));
         next = request;
         next->wait_for_keys = false;
       }
@@ -268,12 +254,10 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
       NameAttempt("~", attempt, *next);
     }
     const Request& made = next ? *next : request;
-    CallOptions options = limit.OfShare();
-    options.destinations = limit.destinations();
-    auto reply = MakeBy(*layouts, made, options);
-    if (!IsOfMissingKey(reply.status())) return reply;
-    ASSIGN_OR_RETURN(const SplitLayoutsPtr newer,
-                     Refresh(NamespaceIn(request), limit));
+    auto reply = co_await MakeBy(*layouts, made, limit, limit.destinations);
+    if (!IsOfMissingKey(reply.status())) co_return reply;
+    CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr newer,
+                        co_await Refresh(NamespaceIn(request), limit));
     const bool may_be_repeated =
         (kReads<Request> || HadNoEffect(reply.status())) &&
         attempt < kMostRepeats;
@@ -281,85 +265,87 @@ absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
         may_be_repeated && Differ(*layouts, *newer, request);
     layouts = newer;
     // Keys that are waited for may go again before they are read.
-    if (!may_be_found && !WaitsForKeys(request)) return reply;
+    if (!may_be_found && !WaitsForKeys(request)) co_return reply;
   }
 }
 
 // Values go only once all keys are there: what takes long to receive would
 // else be received again and again for the sake of a key that is not.
 template <typename Request>
-absl::StatusOr<SplitLayoutsPtr> SplittingConnection::AwaitKeys(
-    const Request& request, SplitLayoutsPtr layouts, const Limit& limit) {
+Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::AwaitKeys(
+    const Request& request, const SplitLayoutsPtr& known,
+    const CallLimit& limit) {
+  SplitLayoutsPtr layouts = known;
   StatRequest stat = StatOf(NamespaceIn(request), NamespaceUidIn(request));
   for (const auto& entry : request.entries) stat.add_keys(entry.key);
   for (;;) {
-    const absl::Status status =
-        MakeBy(*layouts, stat, limit.OfShare()).status();
-    if (absl::IsDeadlineExceeded(status)) return status;
+    const absl::StatusOr<StatReply> found =
+        co_await MakeBy(*layouts, stat, limit);
+    const absl::Status& status = found.status();
+    if (absl::IsDeadlineExceeded(status)) co_return status;
     // The call tells any other error.
-    if (!IsOfMissingKey(status)) return layouts;
-    const absl::Status waited =
-        AwaitKey(request, ErrorInfoOf(status)->metadata["key"], limit);
-    if (limit.time_left() <= absl::ZeroDuration()) {
-      return waited.ok() ? status : waited;
+    if (!IsOfMissingKey(status)) co_return layouts;
+    const std::string missing = ErrorInfoOf(status)->metadata["key"];
+    const absl::Status waited = co_await AwaitKey(request, missing, limit);
+    if (limit.TimeLeft() <= absl::ZeroDuration()) {
+      co_return waited.ok() ? status : waited;
     }
-    ASSIGN_OR_RETURN(layouts, Refresh(request.name_space, limit));
+    CO_ASSIGN_OR_RETURN(layouts, co_await Refresh(request.name_space, limit));
   }
 }
 
 // Reads none of its rows, so that nothing but the answer has to come.
-absl::Status SplittingConnection::AwaitKey(const PullRequest& request,
-                                           const std::string& key,
-                                           const Limit& limit) {
+Task<absl::Status> SplittingConnection::AwaitKey(const PullRequest& request,
+                                                 const std::string& key,
+                                                 const CallLimit& limit) {
   PullRowsRequest wait;
   wait.name_space = request.name_space;
   wait.namespace_uid = request.namespace_uid;
   wait.wait_for_keys = true;
   PullEntry& entry = wait.entries.emplace_back();
   entry.key = key;
-  ASSIGN_OR_RETURN(Tensor none, Tensor::Allocate(DType::kI64, {0}));
-  ASSIGN_OR_RETURN(entry.rows, RowIds::Create(std::move(none)));
-  return inner_->Call(wait, limit.OfShare(kLongestWait)).status();
+  CO_ASSIGN_OR_RETURN(Tensor none, Tensor::Allocate(DType::kI64, {0}));
+  CO_ASSIGN_OR_RETURN(entry.rows, RowIds::Create(std::move(none)));
+  const CallLimit of_wait = limit.Within(kLongestWait);
+  const absl::StatusOr<PullReply> none_read = co_await Pass(wait, of_wait);
+  co_return none_read.status();
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeBy(
-    const SplitLayouts& layouts, const Request& request,
-    const CallOptions& options) {
-  if (!NamesOneOf(layouts, request)) return inner_->Call(request, options);
-  ASSIGN_OR_RETURN(auto call, SplitCall<Request>::Create(request, layouts));
-  CallOptions of_slices = options;
-  of_slices.destinations = {};
-  std::vector<Destination> destinations;
+Task<absl::StatusOr<ReplyTo<Request>>> SplittingConnection::MakeBy(
+    const SplitLayouts& layouts, const Request& request, const CallLimit& limit,
+    absl::Span<const Destination> destinations) {
+  if (!NamesOneOf(layouts, request)) {
+    co_return co_await Pass(request, limit, destinations);
+  }
+  CO_ASSIGN_OR_RETURN(auto call, SplitCall<Request>::Create(request, layouts));
+  std::vector<Destination> of_slices;
   if constexpr (std::is_same_v<Request, PullRequest> ||
                 std::is_same_v<Request, PushPullRequest>) {
-    ASSIGN_OR_RETURN(destinations,
-                     call.AllocateDestinations(options.destinations));
-    of_slices.destinations = destinations;
+    CO_ASSIGN_OR_RETURN(of_slices, call.AllocateDestinations(destinations));
   }
-  ASSIGN_OR_RETURN(auto reply, inner_->Call(call.made(), of_slices));
-  return call.Join(std::move(reply));
+  CO_ASSIGN_OR_RETURN(auto reply, co_await Pass(call.made(), limit, of_slices));
+  co_return call.Join(std::move(reply));
 }
 
 template <typename Request>
-absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
+Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::LayoutsFor(
     const Request& request, const ClusterPlacement& placement,
-    const Limit& limit) {
-  ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
-                   keys_.Of(NamespaceIn(request), [&](const ListRequest& list) {
-                     return inner_->Call(list, limit.OfShare());
-                   }));
+    const CallLimit& limit) {
+  const auto list = [&](const ListRequest& page) { return Pass(page, limit); };
+  CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
+                      co_await keys_.Of(NamespaceIn(request), list));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
-    if (!MayBeUnknown(request, *layouts, placement)) return layouts;
-    ASSIGN_OR_RETURN(layouts, Refresh(request.name_space, limit));
+    if (!MayBeUnknown(request, *layouts, placement)) co_return layouts;
+    CO_ASSIGN_OR_RETURN(layouts, co_await Refresh(request.name_space, limit));
     for (const PushEntry& entry : request.entries) {
       if (FindLayout(*layouts, entry.key) != nullptr) continue;
       keys_.SetKnownWhole(request.name_space, entry.key);
     }
   } else if constexpr (std::is_same_v<Request, SetStateRequest>) {
-    return Refresh(request.name_space, limit);
+    co_return co_await Refresh(request.name_space, limit);
   }
-  return layouts;
+  co_return layouts;
 }
 
 bool SplittingConnection::MayBeUnknown(
@@ -376,40 +362,40 @@ bool SplittingConnection::MayBeUnknown(
   });
 }
 
-absl::StatusOr<SplitLayoutsPtr> SplittingConnection::Refresh(
-    const std::string& name_space, const Limit& limit) {
-  return keys_.Refresh(name_space, [&](const ListRequest& list) {
-    return inner_->Call(list, limit.OfShare());
-  });
+Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::Refresh(
+    const std::string& name_space, const CallLimit& limit) {
+  const auto list = [&](const ListRequest& page) { return Pass(page, limit); };
+  co_return co_await keys_.Refresh(name_space, list);
 }
 
 // --- What there is ----------------------------------------------------------
 
-absl::StatusOr<InitReply> SplittingConnection::CreateKeys(
+Task<absl::StatusOr<InitReply>> SplittingConnection::CreateKeys(
     const InitRequest& request, const ClusterPlacement& placement,
-    const Limit& limit) {
+    const CallLimit& limit) {
   std::vector<std::string> removed;
-  ASSIGN_OR_RETURN(const SplitLayouts layouts,
-                   PlanCreation(request, placement, limit, removed));
+  CO_ASSIGN_OR_RETURN(
+      const SplitLayouts layouts,
+      co_await PlanCreation(request, placement, limit, removed));
   if (!removed.empty()) {
     DeleteRequest deletion;
     deletion.set_namespace_(request.name_space);
     deletion.set_namespace_uid(request.namespace_uid);
     deletion.mutable_keys()->Assign(removed.begin(), removed.end());
     deletion.set_allow_missing(true);
-    RETURN_IF_ERROR(inner_->Call(deletion, limit.OfShare()).status());
+    CO_RETURN_IF_ERROR(co_await Pass(deletion, limit));
   }
-  auto reply = MakeBy(layouts, request, limit.OfShare());
+  auto reply = co_await MakeBy(layouts, request, limit);
   // A created key, perhaps in part, is known no more as it was.
   if (!layouts.empty()) keys_.Forget(request.name_space);
-  return reply;
+  co_return reply;
 }
 
-absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
+Task<absl::StatusOr<SplitLayouts>> SplittingConnection::PlanCreation(
     const InitRequest& request, const ClusterPlacement& placement,
-    const Limit& limit, std::vector<std::string>& removed) {
-  ASSIGN_OR_RETURN(const SplitLayoutsPtr existing,
-                   Refresh(request.name_space, limit));
+    const CallLimit& limit, std::vector<std::string>& removed) {
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr existing,
+                      co_await Refresh(request.name_space, limit));
   SplitLayouts layouts;
   std::optional<bool> takes_slices;
   for (const InitEntry& entry : request.entries) {
@@ -421,87 +407,95 @@ absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
         layouts[entry.key] = *layout;
         continue;
       }
-      RETURN_IF_ERROR(Replace(entry, *layout, request.on_existing, removed));
+      CO_RETURN_IF_ERROR(Replace(entry, *layout, request.on_existing, removed));
     } else if (planned) {
-      ASSIGN_OR_RETURN(const bool is_whole,
-                       QueryIsWhole(request.name_space, entry.key, limit));
+      CO_ASSIGN_OR_RETURN(
+          const bool is_whole,
+          co_await QueryIsWhole(request.name_space, entry.key, limit));
       if (is_whole) continue;
     }
     if (!planned) continue;
     if (!takes_slices) {
-      ASSIGN_OR_RETURN(takes_slices,
-                       QueryAllowsSlices(request.name_space, limit));
+      CO_ASSIGN_OR_RETURN(
+          takes_slices, co_await QueryAllowsSlices(request.name_space, limit));
     }
     if (*takes_slices) layouts[entry.key] = *planned;
   }
-  return layouts;
+  co_return layouts;
 }
 
-absl::StatusOr<bool> SplittingConnection::QueryIsWhole(
-    const std::string& name_space, const std::string& key, const Limit& limit) {
+Task<absl::StatusOr<bool>> SplittingConnection::QueryIsWhole(
+    const std::string& name_space, const std::string& key,
+    const CallLimit& limit) {
   StatRequest request = StatOf(name_space, /*uid=*/0);
   request.add_keys(key);
-  const absl::Status status = inner_->Call(request, limit.OfShare()).status();
+  const absl::StatusOr<StatReply> reply = co_await Pass(request, limit);
   // The Init tells any other error.
-  if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return false;
-  RETURN_IF_ERROR(status);
-  return true;
+  const bool is_missing = absl::IsNotFound(reply.status()) ||
+                          absl::IsInvalidArgument(reply.status());
+  if (is_missing) co_return false;
+  CO_RETURN_IF_ERROR(reply.status());
+  co_return true;
 }
 
-absl::StatusOr<bool> SplittingConnection::QueryAllowsSlices(
-    const std::string& name_space, const Limit& limit) {
+Task<absl::StatusOr<bool>> SplittingConnection::QueryAllowsSlices(
+    const std::string& name_space, const CallLimit& limit) {
   DescribeNamespaceRequest request;
   request.set_namespace_(name_space);
-  ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
-                   inner_->Call(request, limit.OfShare()));
+  CO_ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
+                      co_await Pass(request, limit));
   const NamespaceStatus& status = reply.status();
-  ASSIGN_OR_RETURN(const NamespaceConfig config, FromProto(status.config()));
-  return !config.gradient_guard.is_on() && !NeedsWholeKeys(config.rule.name) &&
-         absl::c_none_of(status.rules(), [](const v1::RuleBinding& binding) {
-           return NeedsWholeKeys(binding.rule().name());
-         });
+  CO_ASSIGN_OR_RETURN(const NamespaceConfig config, FromProto(status.config()));
+  co_return !config.gradient_guard.is_on() &&
+      !NeedsWholeKeys(config.rule.name) &&
+      absl::c_none_of(status.rules(), [](const v1::RuleBinding& binding) {
+        return NeedsWholeKeys(binding.rule().name());
+      });
 }
 
-absl::Status SplittingConnection::CheckTakesRule(const SetRuleRequest& request,
-                                                 const Limit& limit) {
-  if (!NeedsWholeKeys(request.rule().name())) return absl::OkStatus();
+Task<absl::Status> SplittingConnection::CheckTakesRule(
+    const SetRuleRequest& request, const CallLimit& limit) {
+  if (!NeedsWholeKeys(request.rule().name())) co_return absl::OkStatus();
   // The servers tell any other error.
-  if (request.key_pattern().size() > kMaxPatternBytes) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.namespace_(), limit));
+  if (request.key_pattern().size() > kMaxPatternBytes) {
+    co_return absl::OkStatus();
+  }
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Refresh(request.namespace_(), limit));
   const Glob glob(request.key_pattern());
   for (const auto& [key, layout] : *layouts) {
     if (!request.key_pattern().empty() && !glob.Matches(key)) continue;
-    return absl::InvalidArgumentError(
+    co_return absl::InvalidArgumentError(
         absl::StrCat("key \"", key, "\": ", request.rule().name(),
                      ": expected whole keys, got one in slices"));
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
-absl::Status SplittingConnection::CheckTakesGuard(
-    const UpdateNamespaceRequest& request, const Limit& limit) {
+Task<absl::Status> SplittingConnection::CheckTakesGuard(
+    const UpdateNamespaceRequest& request, const CallLimit& limit) {
   const bool sets_guard = absl::c_any_of(
       request.update_mask().paths(), [](const std::string& path) {
         return absl::StartsWith(path, "gradient_guard");
       });
-  if (!sets_guard) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const NamespaceConfig config, KnownConfig(request.config()));
-  if (!config.gradient_guard.is_on()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.namespace_(), limit));
-  if (layouts->empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
+  if (!sets_guard) co_return absl::OkStatus();
+  CO_ASSIGN_OR_RETURN(const NamespaceConfig config,
+                      KnownConfig(request.config()));
+  if (!config.gradient_guard.is_on()) co_return absl::OkStatus();
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Refresh(request.namespace_(), limit));
+  if (layouts->empty()) co_return absl::OkStatus();
+  co_return absl::InvalidArgumentError(absl::StrCat(
       "gradient_guard: expected none in a namespace that has key \"",
       layouts->begin()->first, "\" in slices, got one"));
 }
 
-absl::StatusOr<DeleteReply> SplittingConnection::Delete(
-    const DeleteRequest& request, const Limit& limit) {
-  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.namespace_(), limit));
+Task<absl::StatusOr<DeleteReply>> SplittingConnection::Delete(
+    const DeleteRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Refresh(request.namespace_(), limit));
   if (!NamesOneOf(*layouts, request)) {
-    return inner_->Call(request, limit.OfShare());
+    co_return co_await Pass(request, limit);
   }
   DeleteRequest made = request;
   made.clear_keys();
@@ -517,45 +511,46 @@ absl::StatusOr<DeleteReply> SplittingConnection::Delete(
     }
     num_more += layout->num_slices - 1;
   }
-  absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfShare());
+  absl::StatusOr<DeleteReply> reply = co_await Pass(made, limit);
   keys_.Forget(request.namespace_());
-  if (!reply.ok()) return reply;
+  if (!reply.ok()) co_return reply;
   const uint64_t num_deleted = reply->num_deleted();
   reply->set_num_deleted(num_deleted - std::min(num_deleted, num_more));
-  return reply;
+  co_return reply;
 }
 
-absl::StatusOr<StatReply> SplittingConnection::StatThoseWhole(
+Task<absl::StatusOr<StatReply>> SplittingConnection::StatThoseWhole(
     const SplitLayouts& layouts, const StatRequest& request,
-    const Limit& limit) {
-  auto reply = MakeBy(layouts, request, limit.OfShare());
-  if (ReasonOf(reply.status()) != Reason::kKeyNotFound) return reply;
+    const CallLimit& limit) {
+  auto reply = co_await MakeBy(layouts, request, limit);
+  if (ReasonOf(reply.status()) != Reason::kKeyNotFound) co_return reply;
   StatReply found;
   for (const std::string& key : request.keys()) {
     StatRequest one = StatOf(request.namespace_(), request.namespace_uid());
     one.add_keys(key);
-    reply = MakeBy(layouts, one, limit.OfShare());
+    reply = co_await MakeBy(layouts, one, limit);
     if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
-    RETURN_IF_ERROR(reply.status());
+    CO_RETURN_IF_ERROR(reply.status());
     MoveAll(*reply->mutable_keys(), *found.mutable_keys());
   }
-  return found;
+  co_return found;
 }
 
-absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
-                                                    const Limit& limit) {
-  ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfShare()));
+Task<absl::StatusOr<ListReply>> SplittingConnection::List(
+    const ListRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(ListReply page, co_await Pass(request, limit));
   // A caller who asks for slices gets them.
-  if (absl::StartsWith(request.prefix(), kSliceMark)) return page;
+  if (absl::StartsWith(request.prefix(), kSliceMark)) co_return page;
   EndBeforeSlices(page);
-  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                   Refresh(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Refresh(request.namespace_(), limit));
   StatRequest split = StatOf(request.namespace_(), request.namespace_uid());
   for (std::string& key : KeysOnPage(*layouts, request, page)) {
     split.add_keys(std::move(key));
   }
-  if (split.keys().empty()) return page;
-  ASSIGN_OR_RETURN(StatReply statuses, StatThoseWhole(*layouts, split, limit));
+  if (split.keys().empty()) co_return page;
+  CO_ASSIGN_OR_RETURN(StatReply statuses,
+                      co_await StatThoseWhole(*layouts, split, limit));
   auto& keys = *page.mutable_keys();
   MoveAll(*statuses.mutable_keys(), keys);
   absl::c_sort(keys, [](const KeyStatus& a, const KeyStatus& b) {
@@ -567,7 +562,7 @@ absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
     keys.erase(keys.begin() + page_size, keys.end());
     page.set_next_page_token(keys[page_size - 1].key());
   }
-  return page;
+  co_return page;
 }
 
 }  // namespace tensorkv

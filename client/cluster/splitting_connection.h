@@ -14,7 +14,10 @@
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/split_entries.h"
 #include "client/cluster/split_keys.h"
+#include "client/cluster/waits.h"
 #include "client/connection.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/task.h"
 
 namespace tensorkv {
 
@@ -33,88 +36,97 @@ namespace tensorkv {
 //
 // Errors: those of ClusterConnection; they name the key, not the slice.
 // Unimplemented for calls about snapshots, before any server hears of them.
-class SplittingConnection final : public Connection {
+class SplittingConnection final : public TaskConnection {
  public:
   explicit SplittingConnection(std::unique_ptr<ClusterConnection> inner)
       : inner_(std::move(inner)) {}
 
-  absl::Status Attempt(const AnyCall& call,
-                       const CallOptions& options) override;
-
  private:
-  class Limit;
-
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Route(const Request& request,
-                                         const ClusterPlacement& placement,
-                                         const Limit& limit);
+  Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
+                            const CallLimit& limit);
+  // Makes a call as it is; values are received into `destinations`.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> Pass(
+      const Request& request, const CallLimit& limit,
+      absl::Span<const Destination> destinations = {}) {
+    CallOptions options = limit.Options();
+    options.destinations = destinations;
+    return MakeCall(*inner_, request, std::move(options), limit.threads);
+  }
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> Route(
+      const Request& request, const ClusterPlacement& placement,
+      const CallLimit& limit);
   // Makes a call whose keys exist, or are waited for. Reads newer layouts, and
   // makes the call again, where it does not find a key.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakeOfKeys(const Request& request,
-                                              const ClusterPlacement& placement,
-                                              const Limit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeOfKeys(
+      const Request& request, const ClusterPlacement& placement,
+      const CallLimit& limit);
   // Waits until all keys of a call exist, reading the layouts again and again.
   // Returns the last layouts. Errors: DeadlineExceeded.
   template <typename Request>
-  absl::StatusOr<SplitLayoutsPtr> AwaitKeys(const Request& request,
-                                            SplitLayoutsPtr layouts,
-                                            const Limit& limit);
+  Task<absl::StatusOr<SplitLayoutsPtr>> AwaitKeys(const Request& request,
+                                                  const SplitLayoutsPtr& known,
+                                                  const CallLimit& limit);
   // Waits for a key, or a slice, of that name, for a second at most.
-  absl::Status AwaitKey(const PullRequest& request, const std::string& key,
-                        const Limit& limit);
+  Task<absl::Status> AwaitKey(const PullRequest& request,
+                              const std::string& key, const CallLimit& limit);
   // Makes a call with the keys of `layouts` as slices, and the others whole.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> MakeBy(const SplitLayouts& layouts,
-                                          const Request& request,
-                                          const CallOptions& options);
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeBy(
+      const SplitLayouts& layouts, const Request& request,
+      const CallLimit& limit, absl::Span<const Destination> destinations = {});
   // Creates keys, whole or in slices.
-  absl::StatusOr<InitReply> CreateKeys(const InitRequest& request,
-                                       const ClusterPlacement& placement,
-                                       const Limit& limit);
-  absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request,
-                                     const Limit& limit);
-  absl::StatusOr<ListReply> List(const ListRequest& request,
-                                 const Limit& limit);
+  Task<absl::StatusOr<InitReply>> CreateKeys(const InitRequest& request,
+                                             const ClusterPlacement& placement,
+                                             const CallLimit& limit);
+  Task<absl::StatusOr<DeleteReply>> Delete(const DeleteRequest& request,
+                                           const CallLimit& limit);
+  Task<absl::StatusOr<ListReply>> List(const ListRequest& request,
+                                       const CallLimit& limit);
   // Returns the statuses of those keys that have all their slices.
-  absl::StatusOr<StatReply> StatThoseWhole(const SplitLayouts& layouts,
-                                           const StatRequest& request,
-                                           const Limit& limit);
+  Task<absl::StatusOr<StatReply>> StatThoseWhole(const SplitLayouts& layouts,
+                                                 const StatRequest& request,
+                                                 const CallLimit& limit);
 
   // Returns the layouts by which a call can be made. Reads them again where the
   // call may be about a key whose layout is not known.
   template <typename Request>
-  absl::StatusOr<SplitLayoutsPtr> LayoutsFor(const Request& request,
-                                             const ClusterPlacement& placement,
-                                             const Limit& limit);
+  Task<absl::StatusOr<SplitLayoutsPtr>> LayoutsFor(
+      const Request& request, const ClusterPlacement& placement,
+      const CallLimit& limit);
   // Reads the layouts of a namespace from the servers.
-  absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
-                                          const Limit& limit);
+  Task<absl::StatusOr<SplitLayoutsPtr>> Refresh(const std::string& name_space,
+                                                const CallLimit& limit);
   // Returns whether a push may be to a key in slices that `layouts` lacks.
   bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
                     const ClusterPlacement& placement) const;
   // Returns the layouts of the keys that are to be created in slices. Appends
   // to `removed` the slices that are to be replaced.
-  absl::StatusOr<SplitLayouts> PlanCreation(const InitRequest& request,
-                                            const ClusterPlacement& placement,
-                                            const Limit& limit,
-                                            std::vector<std::string>& removed);
+  Task<absl::StatusOr<SplitLayouts>> PlanCreation(
+      const InitRequest& request, const ClusterPlacement& placement,
+      const CallLimit& limit, std::vector<std::string>& removed);
   // Asks the servers, by a Stat, whether a key exists that is not in slices.
-  absl::StatusOr<bool> QueryIsWhole(const std::string& name_space,
-                                    const std::string& key, const Limit& limit);
+  Task<absl::StatusOr<bool>> QueryIsWhole(const std::string& name_space,
+                                          const std::string& key,
+                                          const CallLimit& limit);
   // Checks, before any server gets the request, that no key in slices would get
   // a rule that needs whole keys. Not every server has a slice to refuse it
   // for. Errors: InvalidArgument.
-  absl::Status CheckTakesRule(const SetRuleRequest& request,
-                              const Limit& limit);
+  Task<absl::Status> CheckTakesRule(const SetRuleRequest& request,
+                                    const CallLimit& limit);
   // Checks, before any server gets the request, that a namespace with keys in
   // slices gets no gradient guard. Errors: InvalidArgument.
-  absl::Status CheckTakesGuard(const UpdateNamespaceRequest& request,
-                               const Limit& limit);
+  Task<absl::Status> CheckTakesGuard(const UpdateNamespaceRequest& request,
+                                     const CallLimit& limit);
   // Asks the servers, by a DescribeNamespace, whether new keys of the namespace
   // may be in slices: its gradient guard and its rules allow it.
-  absl::StatusOr<bool> QueryAllowsSlices(const std::string& name_space,
-                                         const Limit& limit);
+  Task<absl::StatusOr<bool>> QueryAllowsSlices(const std::string& name_space,
+                                               const CallLimit& limit);
 
   const std::unique_ptr<ClusterConnection> inner_;
   SplitKeys keys_;

@@ -375,11 +375,12 @@ class Client(ValueVerbs, SnapshotVerbs):
 
         Errors: InvalidArgumentError for what `create_namespace` refuses.
         """
-        changes = {
-            field: to for field, to in locals().items() if to is not None
-        }
+        changes = dict(locals())
         for each in ("self", "name", "timeout"):
-            changes.pop(each, None)
+            del changes[each]
+        changes = {
+            field: to for field, to in changes.items() if to is not None
+        }
         with within(timeout):
             self._store.update_namespace(name, changes)
 

@@ -76,7 +76,7 @@ class LocalKVStore(KVStore):
             if callable(updater):
                 if self._compresses:
                     raise _no_updater_of_compressed()
-                self._client.set_rule("assign")
+                self._client.set_rule("assign", timeout=timeout)
                 self._updater = updater
             else:
                 super().set_updater(updater, timeout)

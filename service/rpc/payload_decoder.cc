@@ -46,43 +46,46 @@ class ReceivedBytes {
  public:
   // The slices keep their memory when `bytes` are cleared.
   explicit ReceivedBytes(const grpc::ByteBuffer& bytes) {
-    is_ok_ = bytes.Dump(&slices_).ok();
+    if (!bytes.Dump(&slices_).ok()) slices_.clear();
   }
 
   // Returns whether the bytes, none of which is before those of the last call,
   // follow one another in memory; if so, they are the elements of `tensor`.
   bool Give(const PayloadRange& range, Tensor& tensor) {
-    while (is_ok_ && range.offset >= begin_ + size()) {
-      begin_ += size();
-      ++index_;
-      buffer_ = nullptr;
-      is_ok_ = index_ < slices_.size();
+    while (range.offset >= end_) {
+      if (!NextSlice()) return false;
     }
-    if (!is_ok_ || range.offset + range.size_bytes > begin_ + size()) {
-      return false;
-    }
-    // A slice as small as this may have its bytes in itself, where no other
-    // slice keeps them.
-    if (size() <= GRPC_SLICE_INLINED_SIZE) return false;
-    if (!buffer_) {
-      buffer_ = MakeRefCounted<AdoptedBuffer>(slices_[index_].begin(), size(),
-                                              [slice = slices_[index_]] {});
-    }
+    if (range.offset + range.size_bytes > end_) return false;
+    if (!buffer_ && !MakeBuffer()) return false;
     tensor.SetBuffer(buffer_, range.offset - begin_);
     return true;
   }
 
  private:
-  size_t size() const {
-    return index_ < slices_.size() ? slices_[index_].size() : 0;
+  // Returns false if there is none.
+  bool NextSlice() {
+    if (num_read_ == slices_.size()) return false;
+    begin_ = end_;
+    end_ += slices_[num_read_++].size();
+    buffer_ = nullptr;
+    return true;
+  }
+  // Returns false for a slice as small as those that may have their bytes in
+  // themselves, where no other slice keeps them.
+  bool MakeBuffer() {
+    const grpc::Slice& slice = slices_[num_read_ - 1];
+    if (slice.size() <= GRPC_SLICE_INLINED_SIZE) return false;
+    buffer_ = MakeRefCounted<AdoptedBuffer>(slice.begin(), slice.size(),
+                                            [slice = slice] {});
+    return true;
   }
 
-  bool is_ok_ = false;
   std::vector<grpc::Slice> slices_;
-  // The slice that is read, and where it begins.
-  size_t index_ = 0;
+  size_t num_read_ = 0;
+  // Where the last one lies in the message.
   uint64_t begin_ = 0;
-  RefPtr<Buffer> buffer_;
+  uint64_t end_ = 0;
+  RefPtr<Buffer> buffer_;  // of its bytes
 };
 
 template <typename Request>

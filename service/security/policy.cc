@@ -164,6 +164,11 @@ bool Policy::AllowsUnixUser(uint32_t user) const {
              unix_users_.end();
 }
 
+// A role that is added has to be put in order with the others here.
+static_assert(security::v1::Role_MAX == static_cast<int>(Right::kAdmin));
+static_assert(security::v1::READ == static_cast<int>(Right::kRead));
+static_assert(security::v1::PUSH == static_cast<int>(Right::kPush));
+
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
   return right >= wanted && Names(callers, caller);
 }

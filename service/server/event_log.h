@@ -48,7 +48,7 @@ class EventLog final : public StoreObserver {
  private:
   // The kinds of lines are the values of StoreEvent, and then these.
   static constexpr size_t kPeerRefused =
-      static_cast<size_t>(StoreEvent::kRoundFailed) + 1;
+      static_cast<size_t>(StoreEvent::kNumEvents);
   static constexpr size_t kAdminsCallRefused = kPeerRefused + 1;
   static constexpr size_t kCallFailed = kAdminsCallRefused + 1;
   static constexpr size_t kSlowCall = kCallFailed + 1;

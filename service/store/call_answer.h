@@ -24,6 +24,13 @@ using CallReply =
                  DeleteSnapshotReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
+// Returns how many bytes the answer takes besides itself.
+uint64_t SizeOf(const CallAnswer& answer);
+
+// Returns `answer`, its message cut off where the whole exceeds `max_bytes`.
+// The reason stays: programs go by it.
+CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes);
+
 // CallIdentity says which call it is, and what tells it from another one by the
 // same name.
 struct CallIdentity {

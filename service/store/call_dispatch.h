@@ -66,7 +66,7 @@ class CallDispatch {
 
    private:
     friend class CallDispatch;
-    explicit Admitted(Request request) : request_(std::move(request)) {}
+    explicit Admitted(Request&& request) : request_(std::move(request)) {}
 
     Request request_;
   };
@@ -136,8 +136,8 @@ class CallDispatch {
  private:
   // Start a call by the verb of its request.
 #define TENSORKV_START(part, name)                            \
-  void Start(name##Request request, CallContext context,      \
-             ReplyCallback<name##Reply> done) const {         \
+  void Start(name##Request&& request, CallContext&& context,  \
+             ReplyCallback<name##Reply>&& done) const {       \
     parts_.part->name(std::move(request), std::move(context), \
                       std::move(done));                       \
   }

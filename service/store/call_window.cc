@@ -2,25 +2,21 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <optional>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/shown_text.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "google/protobuf/message.h"
 
 namespace tensorkv {
 namespace {
 
 constexpr size_t kMaxClientIdBytes = 64;
 
-// Count what a client and a call take besides their variable parts: tree and
-// list nodes, hash table, control blocks.
+// Counts what a client takes besides its names: tree and list nodes, control
+// blocks.
 constexpr uint64_t kClientOverheadBytes = 512;
-constexpr uint64_t kCallOverheadBytes = 384;
 
 // Counts what an attempt that waits takes besides its request.
 constexpr uint64_t kWaiterOverheadBytes = 2048;
@@ -29,51 +25,9 @@ constexpr uint64_t kWaiterOverheadBytes = 2048;
 // messages are kept cut off.
 constexpr uint64_t kMaxErrorBytes = 768;
 
-// Says how many calls Save copies at a time: about 0.1 ms.
-constexpr size_t kCallsPerLock = 512;
-
 // Bounds the attempts of one call that may wait. Each begins when the one
 // before ends, on that one's stack.
 constexpr size_t kMaxWaiters = 16;
-
-uint64_t SizeOf(std::monostate) { return 0; }
-uint64_t SizeOf(const InitReply& reply) {
-  return reply.versions.size() * sizeof(Version);
-}
-uint64_t SizeOf(const PushReply& reply) {
-  return reply.results.size() * sizeof(PushResult);
-}
-uint64_t SizeOf(const google::protobuf::Message& reply) {
-  return reply.SpaceUsedLong();
-}
-
-uint64_t ReasonBytes(const absl::Status& status) {
-  const absl::optional<absl::Cord> reason =
-      status.GetPayload(kErrorInfoTypeUrl);
-  return reason ? reason->size() : 0;
-}
-
-uint64_t SizeOf(const CallAnswer& answer) {
-  if (!answer.ok()) {
-    return answer.status().message().size() + ReasonBytes(answer.status());
-  }
-  return std::visit([](const auto& reply) { return SizeOf(reply); }, *answer);
-}
-
-// Returns `answer`, its message cut off where the whole exceeds `max_bytes`.
-// The reason stays: programs go by it.
-CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
-  if (answer.ok() || SizeOf(answer) <= max_bytes) return answer;
-  const absl::Status& status = answer.status();
-  const uint64_t headroom =
-      max_bytes - std::min(max_bytes, ReasonBytes(status));
-  absl::Status limited(status.code(), Utf8Prefix(status.message(), headroom));
-  if (absl::optional<absl::Cord> reason =
-          status.GetPayload(kErrorInfoTypeUrl)) {
-    limited.SetPayload(kErrorInfoTypeUrl, *std::move(reason));
-  }
-  return limited;
-}
 
 std::string NameOf(const std::string& client_id, uint64_t sequence) {
   return absl::StrCat("call ", sequence, " of client ",
@@ -481,93 +435,6 @@ void CallWindow::EndWaits(const absl::Status& status) {
     alarms_.Cancel(waiters[i]->alarm);
     std::move(callbacks[i])(status);
   }
-}
-
-// A client that comes meanwhile may be passed over: it was not there
-// throughout.
-std::vector<ClientSnapshot> CallWindow::Save(
-    absl::FunctionRef<void(absl::Duration)> paused) const {
-  std::vector<ClientSnapshot> clients;
-  ClientKey last;  // comes before any
-  bool has_more = true;
-  while (has_more) {
-    std::vector<ClientSnapshot> some;
-    some.reserve(kCallsPerLock);
-    absl::Duration pause;
-    {
-      MutexLock lock(&mutex_);
-      const absl::Duration start = alarms_.Now();
-      auto next = clients_.upper_bound(last);
-      for (size_t num_calls = 0;
-           num_calls < kCallsPerLock && next != clients_.end(); ++next) {
-        some.push_back(SnapshotOf(*next->second));
-        num_calls += 1 + some.back().calls.size();
-        last = next->first;
-      }
-      has_more = next != clients_.end();
-      pause = alarms_.Now() - start;
-    }
-    paused(pause);
-    std::move(some.begin(), some.end(), std::back_inserter(clients));
-  }
-  return clients;
-}
-
-ClientSnapshot CallWindow::SnapshotOf(const Client& client) {
-  ClientSnapshot snapshot = {.caller = client.key.first,
-                             .client_id = client.key.second,
-                             .answered_below = client.answered_below};
-  for (auto call = client.calls.lower_bound(client.answered_below);
-       call != client.calls.end(); ++call) {
-    const Call& its = call->second;
-    snapshot.calls.push_back(
-        {its.sequence, its.fingerprint, its.answer, its.is_push});
-  }
-  for (uint64_t i = 0; client.marks.any() && i < kMaxCallsUnderWay; ++i) {
-    const uint64_t sequence = client.answered_below + i;
-    if (client.marks[sequence % kMaxCallsUnderWay]) {
-      snapshot.calls.push_back({.sequence = sequence});
-    }
-  }
-  return snapshot;
-}
-
-absl::Status CallWindow::Restore(const std::vector<ClientSnapshot>& clients) {
-  for (const ClientSnapshot& saved : clients) {
-    Dropped dropped;  // goes after the lock
-    MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(Client * client,
-                     FindOrAddClient({saved.caller, saved.client_id}));
-    client->has_made_calls = true;
-    ForgetAnswered(*client, saved.answered_below, dropped);
-    for (const CallSnapshot& call : saved.calls) {
-      RestoreCall(call, *client, dropped);
-    }
-  }
-  return absl::OkStatus();
-}
-
-void CallWindow::RestoreCall(const CallSnapshot& saved, Client& client,
-                             Dropped& dropped) {
-  if (saved.sequence < client.answered_below ||
-      saved.sequence - client.answered_below >= kMaxCallsUnderWay ||
-      client.calls.contains(saved.sequence)) {
-    return;
-  }
-  const uint64_t mark = saved.sequence % kMaxCallsUnderWay;
-  client.marks.set(mark);
-  if (saved.answer == nullptr) return;
-  absl::StatusOr<Reservation> reservation = Reservation::Create(
-      account_, SumOfBytes(kCallOverheadBytes, SizeOf(*saved.answer)));
-  if (!reservation.ok()) return;
-  client.marks.reset(mark);
-  Call& call = client.calls[saved.sequence];
-  call.client = &client;
-  call.sequence = saved.sequence;
-  call.fingerprint = saved.fingerprint;
-  call.answer = saved.answer;
-  call.reservation = *std::move(reservation);
-  Retire(call, dropped);
 }
 
 WaitStatus CallWindow::waits() const {

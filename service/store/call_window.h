@@ -36,8 +36,7 @@ struct CallWindowOptions {
   absl::Duration max_age = absl::Minutes(15);
   // Bounds the answers to ended calls; the last is kept whatever its size.
   uint64_t max_bytes = 64 << 20;
-  // Bound on the wait for another attempt.
-  absl::Duration max_wait = absl::Minutes(5);
+  absl::Duration max_wait = absl::Minutes(5);  // for another attempt
 };
 
 // Recognises repeated calls. Thread-safe; owned by shared_ptr. A client is a
@@ -178,6 +177,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::list<Client*>::iterator use;
     Reservation reservation;
   };
+  // Counts what a call takes besides its answer.
+  static constexpr uint64_t kCallOverheadBytes = 384;
   // Dropped holds what is destroyed after the lock.
   using Dropped = std::vector<std::map<uint64_t, Call>::node_type>;
 
@@ -193,8 +194,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Forgets the client's calls below `answered_below`, if it is the highest
-  // that the client has told.
+  // Forgets the client's calls below the highest that it has told.
   void ForgetAnswered(Client& client, uint64_t answered_below, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status CheckCanTell(const Client& client, uint64_t sequence);

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "contract/glob.h"
+#include "base/glob.h"
 
 namespace tensorkv {
 

@@ -19,6 +19,7 @@ enum class StoreEvent : uint8_t {
   kWorkerLeft,
   kWorkerLost,
   kRoundFailed,
+  kNumEvents,  // is no event
 };
 
 // Hears of events when they have happened. Thread-safe; must not block, and

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "client/internal/retry_loop.h"
+#include "client/internal/retry/retry_loop.h"
 #include "client/worker_client.h"
 #include "tests/client/scripted_client.h"
 #include "tests/testing/tensor_values.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "service/server/server.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/test_device.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/buffer.h"

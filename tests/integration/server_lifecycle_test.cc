@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "client/client.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"

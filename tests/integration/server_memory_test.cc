@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/contracts/caller.h"

@@ -26,7 +26,12 @@ std::string ToString(const Elements& elements) {
 
 void KeyLedger::Begin(Version version, const Elements& value) {
   states_ = {{.version = version, .value = value}};
-  DropHeld();
+  // Those who pushed to the new value may have heard of it before.
+  std::erase_if(pushes_, [version](const ContributionPtr& each) {
+    return each->fate != Contribution::Fate::kPending &&
+           each->version <= version;
+  });
+  DropHeldOfRounds();
 }
 
 void KeyLedger::BeginAgain(Version version, const Elements& value,
@@ -57,6 +62,10 @@ void KeyLedger::DropHeld() {
   std::erase_if(pushes_, [](const ContributionPtr& each) {
     return each->fate != Contribution::Fate::kPending;
   });
+  DropHeldOfRounds();
+}
+
+void KeyLedger::DropHeldOfRounds() {
   for (auto& [step, round] : rounds_) {
     std::erase_if(round, [](const ContributionPtr& each) {
       return each->fate != Contribution::Fate::kPending;
@@ -172,7 +181,9 @@ void KeyLedger::AddJumps(const State& before, State state, Version observed,
     if (observed - back <= before.version) return;
     next.push_back(state);
     next.back().version = observed - back;
-    for (Guess& guess : next.back().guesses) guess.version = observed - back;
+    if (!state.guesses.empty()) {
+      next.back().guesses.back().version = observed - back;
+    }
   }
 }
 

@@ -129,6 +129,7 @@ class KeyLedger {
   };
   void AddSums(const std::vector<std::vector<ContributionPtr>>& by_rank,
                size_t rank, const Sum& sum, std::vector<Sum>& sums) const;
+  void DropHeldOfRounds();
   // Forgets what no observation asks for any more.
   void Prune();
   // Whether what has been told since bears the guesses out.

@@ -177,8 +177,9 @@ struct Space {
   std::map<uint32_t, Answered> told_again;
   // By rank, key and step: when it was last brought, or answered.
   std::map<std::tuple<uint32_t, uint32_t, Step>, uint64_t> brought;
-  // When what has last deleted or replaced the key began.
+  // When what has last deleted or replaced the key began, and when it ended.
   std::array<uint64_t, kNumKeys> gone = {};
+  std::array<uint64_t, kNumKeys> gone_by = {};
   bool is_restored = false;
   // Patterns as they were added, each with the variant of the plan's rule that
   // is bound to it; nothing if nobody knows.

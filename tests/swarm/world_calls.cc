@@ -97,13 +97,14 @@ void World::EndInit(const AttemptPtr& attempt, OnExisting on_existing,
   for (const auto& [key, value] : values) {
     const size_t at = entry++;
     const Known before = attempt->known_before[key];
+    if (reply.ok() && is_first && on_existing == OnExisting::kReplace) {
+      if (!attempt->is_repeat) space.gone[key] = attempt->moment;
+      space.gone_by[key] = ++moment_;
+    }
     const bool is_alone = EndChange(space, key);
     if (!is_alone) continue;
     space.keys[key] = before;
     if (!reply.ok() || !is_first) continue;
-    if (on_existing == OnExisting::kReplace && !attempt->is_repeat) {
-      space.gone[key] = attempt->moment;
-    }
     if (on_existing == OnExisting::kFail && before == Known::kYes) {
       Find(absl::StrCat("created although it was there: ", call.what));
     }
@@ -348,7 +349,9 @@ void World::Delete(const Action& action) {
         for (const uint32_t key : keys) {
           space.ledgers[key].Forget();
           EndChange(space, key);
-          if (status.ok() && call->num_attempts == 1) space.gone[key] = moment;
+          if (!status.ok() || call->num_attempts > 1) continue;
+          space.gone[key] = moment;
+          space.gone_by[key] = ++moment_;
         }
         return status;
       },

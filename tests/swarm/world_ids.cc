@@ -81,6 +81,8 @@ absl::StatusOr<Worker> World::JoinMember(uint32_t actor, bool is_slow) {
     if (!created.ok()) return created.status();
     create.set_namespace_uid(created->uid());
   }
+  // Another namespace may have the name by now.
+  request.set_namespace_uid(create.namespace_uid());
   Worker joined;
   for (Server* const server : servers) {
     if (is_slow && request.epoch() != 0) Scheduler::PauseHere(Pause::kNetwork);

@@ -218,6 +218,14 @@ Contribution::Fate FateOfFailed(const Call& call, bool is_mirrored,
   return was_refused ? Contribution::Fate::kOut : Contribution::Fate::kMaybe;
 }
 
+// Nobody knows whether what has ended while a key is made anew, or removed, was
+// before that or after it.
+void CountAsChanging(Space& space, const Call& call) {
+  for (const auto& [key, contribution] : call.contributions) {
+    if (space.num_changing[key] > 0) space.is_contended[key] = true;
+  }
+}
+
 }  // namespace
 
 void World::EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
@@ -228,6 +236,7 @@ void World::EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
   EndAttempt(attempt, reply.status(), TextOf(reply));
   Space& space = spaces_[call.space];
   if (call.generation != space.generation) return;
+  if (space.plan.config.mode == Mode::kSync) CountAsChanging(space, call);
   if (is_first && !reply.ok()) {
     for (const auto& [key, contribution] : call.contributions) {
       contribution->fate =
@@ -275,6 +284,7 @@ void World::EndPushPull(const AttemptPtr& attempt, bool as_worker, Step step,
   EndAttempt(attempt, reply.status(), reply.status().ToString());
   Space& space = spaces_[call.space];
   if (call.generation != space.generation) return;
+  CountAsChanging(space, call);
   for (const auto& [key, contribution] : call.contributions) {
     contribution->fate = call.num_under_way > 0 ? Contribution::Fate::kPending
                                                 : Contribution::Fate::kMaybe;

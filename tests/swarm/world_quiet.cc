@@ -68,7 +68,10 @@ void WorldState::RecordArrival(const Attempt& attempt, Step step) {
     arrivals.last = alarms_.Now();
     // The answer to a repeat may be about a round that has failed since.
     if (attempt.is_repeat) continue;
-    space.taken[{contribution->rank, key, step}] = ++moment_;
+    // Else the key may have been replaced since.
+    if (attempt.moment > space.gone_by[key]) {
+      space.taken[{contribution->rank, key, step}] = ++moment_;
+    }
     const auto told = space.told_again.find(contribution->rank);
     if (told != space.told_again.end() && told->second.key == key &&
         told->second.step == step) {
@@ -157,7 +160,7 @@ void WorldState::CheckRemembered(const Attempt& attempt, uint32_t rank,
   if (!absl::SimpleAtoi(info->metadata.at("step"), &step)) return;
   const auto taken = space.taken.find({rank, key, step});
   if (taken == space.taken.end() || taken->second > attempt.moment ||
-      taken->second < space.gone[key]) {
+      taken->second < space.gone_by[key] || space.num_changing[key] > 0) {
     return;
   }
   const auto num_later =

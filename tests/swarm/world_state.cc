@@ -400,8 +400,11 @@ void WorldState::CheckBudgets(Server& server, bool is_empty) {
     if (!reply.ok()) continue;
     const NamespaceStatus& status = reply->status();
     const v1::MemoryUse& memory = status.memory();
+    // Where rounds are passed over, whoever is behind may open the first one.
+    const uint64_t num_behind = each.is_whole() ? 0 : each.num_ranks() - 1;
     const uint64_t most_rounds =
-        kNumKeys * std::max<uint64_t>(4, each.config.max_open_rounds);
+        kNumKeys *
+        (std::max<uint64_t>(4, each.config.max_open_rounds) + num_behind);
     MutexLock lock(&mutex_);
     CheckRevision(status);
     const uint64_t num_moments = 2 + num_moving_;

@@ -34,13 +34,13 @@ class Revisions {
   // Has the next revision be above `floor` too.
   void Raise(uint64_t floor) { last_ = std::max(last_, floor); }
 
-  // Records an effect of `revision` that ends later. REQUIRES: `revision` is
-  // last(), and none of its effects has ended.
-  void Begin(uint64_t revision) {
+  // Records so many effects of `revision`, at least one, that end later.
+  // REQUIRES: `revision` is last(), and none of its effects has ended.
+  void Begin(uint64_t revision, uint64_t num_effects = 1) {
     if (under_way_.empty() || under_way_.back().revision != revision) {
       under_way_.push_back({revision, 0});
     }
-    ++under_way_.back().num_effects;
+    under_way_.back().num_effects += num_effects;
   }
   // Records the end of so many effects of `revision`. REQUIRES: they are under
   // way.

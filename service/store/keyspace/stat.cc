@@ -181,19 +181,19 @@ void StatCall::PullNext() {
     }
     pull.entries.push_back({key.name, 0});
   }
-  const CallContext context = {.caller = context_.caller,
-                               .timeout = end_ - state_->Now(),
-                               .cancellation = context_.cancellation};
-  StartPull(*state_, std::move(pull), UINT64_MAX, context, &update_counts_,
-            [self = shared_from_this()](absl::StatusOr<PullReply> reply) {
-              if (!reply.ok()) return self->End(reply.status());
-              self->values_ = std::move(reply->values);
-              std::reverse(self->values_.begin(), self->values_.end());
-              self->update_counts_.resize(self->values_.size());
-              std::reverse(self->update_counts_.begin(),
-                           self->update_counts_.end());
-              self->HashOnPool();
-            });
+  CallContext context = {.caller = context_.caller,
+                         .timeout = end_ - state_->Now(),
+                         .cancellation = context_.cancellation};
+  StartPull(
+      *state_, std::move(pull), UINT64_MAX, std::move(context), &update_counts_,
+      [self = shared_from_this()](absl::StatusOr<PullReply> reply) {
+        if (!reply.ok()) return self->End(reply.status());
+        self->values_ = std::move(reply->values);
+        std::reverse(self->values_.begin(), self->values_.end());
+        self->update_counts_.resize(self->values_.size());
+        std::reverse(self->update_counts_.begin(), self->update_counts_.end());
+        self->HashOnPool();
+      });
 }
 
 void StatCall::HashOnPool() {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "client/worker_client.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"

@@ -1,6 +1,7 @@
 #include "client/cluster/mirrored_calls.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -15,21 +16,26 @@ using ::testing::ElementsAre;
 using testing::Full;
 using testing::StatusIs;
 
+template <typename T>
+Task<T> Made(T value) {
+  co_return value;
+}
+
 TEST(InitMirroredTest, HomeThatAnswersForOtherKeysIsAnError) {
   const InitRequest request = {
       .on_existing = OnExisting::kKeep,
       .entries = {{.key = "a", .tensor = Full({1}, 1)}}};
   const auto init = [](const std::string&, const InitRequest&) {
-    return absl::StatusOr<InitReply>(InitReply());
+    return Made<absl::StatusOr<InitReply>>(InitReply());
   };
   for (const size_t num_values : {0, 2}) {
     const auto pull = [&](const std::string&, const PullRequest&) {
       PullReply reply;
       reply.values.resize(num_values);
-      return absl::StatusOr<PullReply>(reply);
+      return Made<absl::StatusOr<PullReply>>(std::move(reply));
     };
 
-    EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull),
+    EXPECT_THAT(InitMirrored({"home", "other"}, request, init, pull).Run(),
                 StatusIs(absl::StatusCode::kInternal));
   }
 }
@@ -42,15 +48,14 @@ TEST(SetStateMirroredTest, HomeDecidesAndOthersFollow) {
     std::vector<std::string> asked;
     const auto set = [&](const std::string& server, const SetStateRequest&) {
       asked.push_back(server);
-      if (server == "home" && !at_home.ok()) {
-        return absl::StatusOr<SetStateReply>(at_home);
-      }
-      return absl::StatusOr<SetStateReply>(
+      using Reply = absl::StatusOr<SetStateReply>;
+      if (server == "home" && !at_home.ok()) return Made<Reply>(at_home);
+      return Made<Reply>(
           SetStateReply{.versions = {server == "home" ? 7u : 8u}});
     };
 
     const auto reply =
-        SetStateMirrored({"home", "other", "third"}, request, set);
+        SetStateMirrored({"home", "other", "third"}, request, set).Run();
 
     EXPECT_EQ(reply.status(), at_home);
     EXPECT_EQ(asked.size(), at_home.ok() ? 3u : 1u);

@@ -10,8 +10,7 @@
 
 #include "client/client.h"
 #include "client/cluster/cluster_connection.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/retry_loop.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,8 +86,8 @@ TEST_F(PlacementSourceTest, AsksOverOneConnectionToEachServer) {
   PlacementSource source = Source({"a:1", "b:1"});
 
   for (int i = 0; i < 10; ++i) {
-    EXPECT_OK(source.Refresh(0, {}));
-    EXPECT_OK(source.Describe({}));
+    EXPECT_OK(source.Refresh(0, CallLimit(CallOptions())).Run());
+    EXPECT_OK(source.Describe(CallLimit(CallOptions())).Run());
   }
 
   EXPECT_EQ(num_questions_, 20);
@@ -103,8 +102,9 @@ TEST_F(PlacementSourceTest, PlacementThatMakesNoSenseIsAnError) {
     return absl::OkStatus();
   };
 
-  EXPECT_THAT(source.Refresh(0, {}), StatusIs(absl::StatusCode::kInternal,
-                                              HasSubstr("owners: expected")));
+  EXPECT_THAT(
+      source.Refresh(0, CallLimit(CallOptions())).Run(),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("owners: expected")));
 }
 
 // Each has to hear of what has happened before its call; a second question
@@ -120,13 +120,14 @@ TEST_F(PlacementSourceTest, ManyCallsShareAQuestion) {
     SetPlacement(num_questions_, reply);
     return absl::OkStatus();
   };
-  Background first([&] { return source.Refresh(0, {}); });
+  Background first(
+      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
   while (num_questions_ == 0) std::this_thread::yield();
 
   std::vector<std::thread> callers;
   for (size_t i = 0; i < kCalls; ++i) {
     callers.emplace_back([&] {
-      const auto placement = source.Refresh(0, {});
+      const auto placement = source.Refresh(0, CallLimit(CallOptions())).Run();
       ASSERT_OK(placement);
       EXPECT_EQ((*placement)->version, 2u);
     });
@@ -146,10 +147,12 @@ TEST_F(PlacementSourceTest, CallThatIsCancelledWaitsForNoOtherOne) {
     SetPlacement(1, reply);
     return absl::OkStatus();
   };
-  Background first([&] { return source.Refresh(0, {}); });
+  Background first(
+      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
   while (num_questions_ == 0) std::this_thread::yield();
-  Background second(
-      [&] { return source.Refresh(0, {.canceller = canceller}); });
+  Background second([&] {
+    return source.Refresh(0, CallLimit({.canceller = canceller})).Run();
+  });
   while (source.num_waiting() == 0) std::this_thread::yield();
 
   canceller->Cancel();
@@ -170,10 +173,15 @@ TEST_F(PlacementSourceTest, QuestionThatWasCutShortIsAskedAgain) {
     SetPlacement(1, reply);
     return absl::OkStatus();
   };
-  Background first([&] { return source.Refresh(0, {}); });
+  Background first(
+      [&] { return source.Refresh(0, CallLimit(CallOptions())).Run(); });
   while (num_questions_ == 0) std::this_thread::yield();
-  Background second([&] { return source.Refresh(0, {}).status(); });
-  Background third([&] { return source.Refresh(0, {}).status(); });
+  Background second([&] {
+    return source.Refresh(0, CallLimit(CallOptions())).Run().status();
+  });
+  Background third([&] {
+    return source.Refresh(0, CallLimit(CallOptions())).Run().status();
+  });
 
   const std::vector<absl::Status> ends = {second.Result(), third.Result()};
 
@@ -188,14 +196,12 @@ TEST(PlacementQuestionsTest, CallsAtAServerThatIsDownMakeNoConnections) {
   std::atomic<int> num_connections = 0;
   ClusterConnection connection(
       {.addresses = {cluster.address(0), cluster.address(1)},
-       .connect =
-           [&](const std::string& address,
-               std::shared_ptr<ServerIncarnation> known) {
-             ++num_connections;
-             return GrpcConnection::Create(
-                 {.target = address, .server = std::move(known)});
-           },
-       .environment = SystemRetryEnvironment()});
+       .connect = [&](const std::string& address,
+                      std::shared_ptr<ServerIncarnation> known) {
+         ++num_connections;
+         return GrpcConnection::Create(
+             {.target = address, .server = std::move(known)});
+       }});
   const Caller store(connection, "");
   const std::string key = cluster.KeyOf(1);
   ASSERT_OK(store.Init(key, Full({1}, 1)));

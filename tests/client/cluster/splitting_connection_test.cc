@@ -10,8 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/retry_loop.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
@@ -375,10 +374,8 @@ class SlowTransferTest : public ::testing::Test {
                                           &num_transfers_, &waits_);
     };
     return std::make_unique<SplittingConnection>(
-        std::make_unique<ClusterConnection>(
-            ClusterServersOptions{.addresses = {cluster_.address(0)},
-                                  .connect = connect,
-                                  .environment = SystemRetryEnvironment()}));
+        std::make_unique<ClusterConnection>(ClusterServersOptions{
+            .addresses = {cluster_.address(0)}, .connect = connect}));
   }
 
   const TestCluster cluster_{2, kSplitBytes};

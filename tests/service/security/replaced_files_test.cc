@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/internal/grpc_connection.h"
+#include "client/internal/transfer/grpc_connection.h"
 #include "contract/requests.h"
 #include "gmock/gmock.h"
 #include "service/server/server_files.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/bearer_token.h"
-#include "client/internal/channel_security.h"
+#include "client/internal/transfer/channel_security.h"
 #include "contract/grpc_status.h"
 #include "contract/method.h"
 #include "contract/reason.h"

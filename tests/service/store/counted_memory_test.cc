@@ -12,6 +12,7 @@
 #include "service/store/keyspace/rounds/rounds.h"
 #include "tests/service/store/init_now.h"
 #include "tests/service/store/scripted_store.h"
+#include "tests/testing/key_requests.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/rule_requests.h"
@@ -26,6 +27,7 @@ using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::Inbox;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::StatusIs;
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 using CountedMemoryTest = testing::ScriptedStoreTest;
@@ -183,6 +185,27 @@ TEST_F(CountedMemoryTest, ElementsOfAWaitingRepeatAreCounted) {
   first.Wait();
   repeat.Wait();
   EXPECT_OK(*repeat.answer);
+}
+
+// So many that they are read by another thread, when nobody else has the key.
+TEST_F(CountedMemoryTest, KeyStaysWhileItsRowsAreReadThoughItIsDeleted) {
+  InitRequest init;
+  init.entries.push_back({"rows", Filled(7, {2, 256})});
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  PullRequest pull;
+  PullEntry& entry = pull.entries.emplace_back();
+  entry.key = "rows";
+  ASSERT_OK_AND_ASSIGN(Tensor ids, Tensor::Filled(DType::kI64, {600}, 1));
+  ASSERT_OK_AND_ASSIGN(entry.rows, RowIds::Create(std::move(ids)));
+  backend_.WhenAllocating([this] {
+    EXPECT_OK(testing::MakeNow(store_, testing::DeleteOf({"rows"})));
+  });
+
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      testing::MakeNow(store_, PullRowsRequest{std::move(pull)}));
+
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7));
 }
 
 }  // namespace

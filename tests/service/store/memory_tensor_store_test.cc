@@ -321,16 +321,19 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateIsNotCountedUnderANewRate) {
   EXPECT_EQ(stat.keys(0).update_count(), 0u);
 }
 
-// They are more than one batch.
+// They are more than one batch, of which the first has states.
 TEST_F(MemoryTensorStoreTest, ManyKeysAreUpdatedEachByItsRule) {
   constexpr int kNumKeys = 3000;
+  const auto rule_of = [](int i) { return i < 1100 ? "c" : i % 2 ? "b" : "a"; };
   MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
   ASSERT_OK(testing::MakeNow(store, testing::SetRuleOf("accumulate", "a*")));
+  ASSERT_OK(testing::MakeNow(
+      store, testing::SetRuleOf("nag(learning_rate=1, momentum=0)", "c*")));
   InitRequest init;
   PushRequest push;
   PullRequest pull;
   for (int i = 0; i < kNumKeys; ++i) {
-    const std::string key = absl::StrCat(i % 2 == 0 ? "a" : "b", i);
+    const std::string key = absl::StrCat(rule_of(i), i);
     init.entries.push_back({key, Filled(1, {2})});
     push.entries.push_back({key, false, Filled(i, {2})});
     pull.entries.push_back({key, 0});
@@ -347,7 +350,7 @@ TEST_F(MemoryTensorStoreTest, ManyKeysAreUpdatedEachByItsRule) {
   ASSERT_OK(*pulled.answer);
   for (int i = 0; i < kNumKeys; ++i) {
     const Value& value = (*pulled.answer)->values[i];
-    ASSERT_EQ(First(value), i % 2 == 0 ? i + 1 : i);
+    ASSERT_EQ(First(value), i < 1100 ? 1 - i : i % 2 == 0 ? i + 1 : i);
     ASSERT_EQ(value.version, 2u);
   }
 }

@@ -44,9 +44,9 @@ absl::Status CheckFields(const NamespaceState& state,
 
 }  // namespace
 
-void StartPull(NamespaceState& state, PullRequest request, Step step,
-               CallContext context, std::vector<uint64_t>* update_counts,
-               ReplyCallback<PullReply> done) {
+void StartPull(NamespaceState& state, PullRequest&& request, Step step,
+               CallContext&& context, std::vector<uint64_t>* update_counts,
+               ReplyCallback<PullReply>&& done) {
   absl::Status status = CheckFields(state, request);
   if (status.ok() && request.worker) {
     MutexLock lock(&state.mutex);
@@ -71,8 +71,8 @@ void StartPull(NamespaceState& state, PullRequest request, Step step,
 
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
-  PullOfPush(std::move(request), UINT64_MAX, std::move(context),
-             std::move(done));
+  StartPull(*state_, std::move(request), UINT64_MAX, std::move(context),
+            /*update_counts=*/nullptr, std::move(done));
 }
 
 void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
@@ -81,10 +81,10 @@ void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
             /*update_counts=*/nullptr, std::move(done));
 }
 
-PullCall::PullCall(NamespaceState& state, PullRequest request, Step last,
-                   CallContext context, absl::Duration started,
+PullCall::PullCall(NamespaceState& state, PullRequest&& request, Step last,
+                   CallContext&& context, absl::Duration started,
                    std::vector<uint64_t>* update_counts,
-                   ReplyCallback<PullReply> done)
+                   ReplyCallback<PullReply>&& done)
     : WaitingCall(std::move(context), started),
       state_(state),
       request_(std::move(request)),
@@ -95,14 +95,19 @@ PullCall::PullCall(NamespaceState& state, PullRequest request, Step last,
   if (request_.dtype != DType::kUnknown) {
     cancellation_ = this->context.cancellation;
   }
+}
+
+uint64_t PullCall::size_bytes() const {
+  uint64_t bytes = kOverheadBytes;
   for (const PullEntry& entry : request_.entries) {
-    size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
+    bytes += kEntryOverheadBytes + entry.key.capacity();
     if (!entry.rows) continue;
     const Tensor& ids = entry.rows->tensor();
     // Ids of a stream have been staged.
-    if (IsCountedBy(*state.memory.host().contributions, ids)) continue;
-    size_bytes_ += ids.size_bytes();
+    if (IsCountedBy(*state_.memory.host().contributions, ids)) continue;
+    bytes += ids.size_bytes();
   }
+  return bytes;
 }
 
 bool PullCall::CanEnd() {

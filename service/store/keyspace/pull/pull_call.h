@@ -21,9 +21,10 @@ namespace tensorkv {
 class PullCall final : public WaitingCall {
  public:
   // The worker of `request` need push no step again up to `last`.
-  PullCall(NamespaceState& state, PullRequest request, Step last,
-           CallContext context, absl::Duration started,
-           std::vector<uint64_t>* update_counts, ReplyCallback<PullReply> done);
+  PullCall(NamespaceState& state, PullRequest&& request, Step last,
+           CallContext&& context, absl::Duration started,
+           std::vector<uint64_t>* update_counts,
+           ReplyCallback<PullReply>&& done);
 
   // Returns whether watching all keys would hold the mutex for long.
   bool is_large() const { return request_.entries.size() > kKeysPerLock; }
@@ -35,7 +36,7 @@ class PullCall final : public WaitingCall {
   bool CanEnd() override;
   absl::Status Missing() const override;
   void Fail(const absl::Status& status) override { answer_ = status; }
-  uint64_t size_bytes() const override { return size_bytes_; }
+  uint64_t size_bytes() const override;
   void Finish() override;
   void Send() override;
   bool is_slow_to_send() const override { return is_large(); }
@@ -134,7 +135,6 @@ class PullCall final : public WaitingCall {
   // It may have to push again what comes after: it goes on where others have
   // gone back to.
   const Step last_;
-  uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
   // Null unless values are to be converted.
   std::shared_ptr<Cancellation> cancellation_;
@@ -158,9 +158,9 @@ class PullCall final : public WaitingCall {
 // Starts a pull as Namespace::PullOfPush does; `done` is called once, now or
 // when the wait has ended. `update_counts`, which is null or outlives the call,
 // gets those of the keys as they are with their values.
-void StartPull(NamespaceState& state, PullRequest request, Step step,
-               CallContext context, std::vector<uint64_t>* update_counts,
-               ReplyCallback<PullReply> done);
+void StartPull(NamespaceState& state, PullRequest&& request, Step step,
+               CallContext&& context, std::vector<uint64_t>* update_counts,
+               ReplyCallback<PullReply>&& done);
 
 }  // namespace tensorkv
 

@@ -241,7 +241,6 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
     has_weights |= HasWeight(entry);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
-    entries.value_bytes += key.value_bytes();
     if (!sums) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
     if (last > 0) {
       entries.keys[last - 1].next = i;

@@ -48,8 +48,6 @@ struct EntriesByKey {
   uint64_t decoded_bytes = 0;
   // The sum of SumBytes over all keys.
   uint64_t sum_bytes = 0;
-  // The bytes of the present values, counted once for each entry.
-  uint64_t value_bytes = 0;
   // Counts what it takes to remember who has contributed.
   uint64_t record_bytes = 0;
   // Say whether some entry brings rows, some key has several entries, and any

@@ -151,15 +151,14 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
   const size_t num_entries = request_.entries.size();
   std::vector<PushResult>& results = call_->reply.results;
   results.resize(num_entries);
-  UpdatePass& updates = transaction_.work().updates;
-  if (applies_at_once_ && !is_copied_) {
-    updates.simple().Reserve(num_entries);
-  } else {
-    updates.Reserve(num_entries);
-  }
+  transaction_.work().updates.Reserve(num_entries);
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     const EntriesByKey::KeyOfEntry& entry = entries.keys[i];
     if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i);
+  }
+  if (num_begun_ > 0) {
+    state_.revisions.Begin(transaction_.revision(), num_begun_);
+    call_->num_pending += num_begun_;
   }
   for (const auto& [first, result] : entries.repeats) {
     entries.ForEach(first, [&](uint32_t i) { results[i] = result; });
@@ -178,7 +177,13 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   }
   if (!applies_at_once_) return AddToRound(entries, first);
   if (!may_begin) return QueueUpdate(entries, first);
-  if (!UpdateSimply(entries, first)) UpdateIdleKey(entries, first);
+  const bool has_one_entry = entries.keys[first].next == 0;
+  if (is_copied_ || !has_one_entry ||
+      !transaction_.work().updates.AddTensor(&key, call_,
+                                             request_.entries[first], first)) {
+    return UpdateIdleKey(entries, first);
+  }
+  ++num_begun_;
 }
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
@@ -198,20 +203,7 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
     if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
   updates.End(entries.keys[first].brings_reservation);
-  state_.revisions.Begin(key.revision);
-  ++call_->num_pending;
-}
-
-bool PushAdmission::UpdateSimply(const EntriesByKey& entries, uint32_t first) {
-  if (is_copied_ || entries.keys[first].next != 0) return false;
-  StoredKey& key = *entries.keys[first].key;
-  if (!transaction_.work().updates.simple().Add(
-          &key, call_, request_.entries[first], first)) {
-    return false;
-  }
-  state_.revisions.Begin(key.revision);
-  ++call_->num_pending;
-  return true;
+  ++num_begun_;
 }
 
 void PushAdmission::QueueUpdate(const EntriesByKey& entries, uint32_t first) {

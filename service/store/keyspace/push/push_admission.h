@@ -73,12 +73,9 @@ class PushAdmission {
   void AdmitKeys(const EntriesByKey& entries);
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const EntriesByKey& entries, uint32_t first);
-  // Updates an idle key where contributions do not wait, as most pushes of many
-  // keys do, without the detour of a PendingUpdate.
+  // Updates an idle key where contributions do not wait, without the detour of
+  // a PendingUpdate, by what UpdatePass::AddTensor does not take.
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
-  // Updates the key where the update is of the simplest kind; returns false,
-  // and nothing has happened, if it is not.
-  bool UpdateSimply(const EntriesByKey& entries, uint32_t first);
   // Queues what is brought for a key whose update runs.
   void QueueUpdate(const EntriesByKey& entries, uint32_t first);
   // Adds what is brought to the key's round, where it waits for the
@@ -103,6 +100,8 @@ class PushAdmission {
   const RefPtr<QueuedCall> call_;
   GuardedPush guard_;
   Publication publication_;
+  // Counts the updates that have not been queued.
+  uint64_t num_begun_ = 0;
   // They count the tensors where they are kept, what these are decoded to
   // there, sums of several tensors of one key, what each contribution costs
   // besides, new values, and the memory of who has contributed.

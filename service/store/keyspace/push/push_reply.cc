@@ -13,10 +13,11 @@ namespace {
 
 // Returns the bytes of the values as the caller wants them.
 uint64_t ReplyBytes(const EntriesByKey& entries, DType dtype) {
-  if (dtype == DType::kUnknown) return entries.value_bytes;
   uint64_t bytes = 0;
   for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
-    bytes += entry.key->num_elements() * SizeOf(dtype);
+    bytes += dtype == DType::kUnknown
+                 ? entry.key->value_bytes()
+                 : entry.key->num_elements() * SizeOf(dtype);
   }
   return bytes;
 }

@@ -25,11 +25,11 @@ struct Slot {
   Slot() = default;
   explicit Slot(PushEntry&& entry)
       : dtype(entry.dtype()),
+        update_all_rows(entry.update_all_rows),
         data(entry.tensor.data()),
         buffer(entry.tensor.TakeBuffer()),
         encoding(std::move(entry.encoding)),
-        rows(std::move(entry.rows)),
-        update_all_rows(entry.update_all_rows) {
+        rows(std::move(entry.rows)) {
     if (entry.weight != 0) factor = weight = entry.weight;
     has_weight = factor != 1;
   }
@@ -40,23 +40,25 @@ struct Slot {
   }
 
   DType dtype = DType::kF32;
+  // Means what the field of PushEntry means, as does `rows`.
+  bool update_all_rows = false;
+  // True if any of the entries weighs more or less than 1.
+  bool has_weight = false;
+  // Says how many entries of pushes this is the sum of.
+  uint32_t num_entries = 1;
   const char* data = nullptr;
   // Keeps `data`.
   RefPtr<Buffer> buffer;
   RefPtr<const Encoding> encoding;
-  // Mean what the fields of PushEntry with these names mean.
   RefPtr<const RowIds> rows;
-  bool update_all_rows = false;
-  // Says how many entries of pushes this is the sum of, and what they weigh
-  // together.
-  uint32_t num_entries = 1;
+  // Says what the entries weigh together.
   double weight = 1;
-  // True if any of them weighs more or less than 1.
-  bool has_weight = false;
   // Says what elements are multiplied by as they are added to others: an
   // entry's weight; 1 for a sum, in which that is done.
   double factor = 1;
 };
+// Large pushes have one for each entry.
+static_assert(sizeof(Slot) <= 56);
 
 using Slots = absl::InlinedVector<Slot, 1>;
 

@@ -117,14 +117,15 @@ bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
                                   !IsComplete(step, round->second));
 }
 
+bool Rounds::HasGoneOn(uint32_t rank, Step step) const {
+  return std::any_of(open_.upper_bound(step), open_.end(),
+                     [rank](const auto& later) {
+                       return later.second.contributors.contains(rank);
+                     });
+}
+
 bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
   const auto round = open_.find(step);
-  const auto contributes_later = [&](uint32_t rank) {
-    return std::any_of(open_.upper_bound(step), open_.end(),
-                       [rank](const auto& later) {
-                         return later.second.contributors.contains(rank);
-                       });
-  };
   size_t num_possible = 0;
   for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
     const bool has_contributed =
@@ -132,7 +133,7 @@ bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
     num_possible +=
         has_contributed ||
         (rank != without && policy_.workers->TakesPart(rank, step) &&
-         !contributes_later(rank));
+         !HasGoneOn(rank, step));
   }
   return num_possible >= policy_.QuorumOf(step);
 }
@@ -177,7 +178,8 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
           absl::StrCat("other workers have passed to step ", last_open()));
     }
     // A round that nobody can complete would keep all later ones from closing.
-    if (!CanHaveQuorum(step)) {
+    // Who went down the steps could open any number of rounds.
+    if (!CanHaveQuorum(step) || HasGoneOn(rank, step)) {
       return StepClosed(key, version, step,
                         "a later step, as a quorum has closed this one at "
                         "another key and gone on");

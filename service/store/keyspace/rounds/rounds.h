@@ -190,11 +190,11 @@ class Rounds {
                           Step step) const;
   // Returns whether the round of that step, open or not, waits for `rank`.
   bool IsPassedOver(Step step, uint32_t rank) const;
-  // Returns whether a worker of that step has gone on without it.
+  // Return whether a worker of that step, that of `rank`, is in a later round.
   bool IsSkipped(Step step) const;
+  bool HasGoneOn(uint32_t rank, Step step) const;
   // Returns whether the round of that step can still have a quorum: of those
-  // who have contributed, and, but for `without`, those whom no later round
-  // has.
+  // who have contributed, and, but for `without`, those who have not gone on.
   bool CanHaveQuorum(Step step,
                      std::optional<uint32_t> without = std::nullopt) const;
   // Returns the first step below `end` whose round waits for `rank`, or `end`.

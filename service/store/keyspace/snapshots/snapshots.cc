@@ -464,11 +464,13 @@ absl::Status Namespace::TakeChanges(
 }
 
 absl::Status Namespace::TakeSnapshotOfFenced(SnapshotSink& sink) {
-  RETURN_IF_ERROR(
-      SnapshotRun(*state_, sink,
-                  MovingOf(*state_, state_->environment.fence->view()),
-                  MovingKeys::Stage::kLast)
-          .Run());
+  std::shared_ptr<const KeyFence::View> fence =
+      state_->environment.fence->view();
+  if (fence == nullptr) return absl::OkStatus();  // no partition moves
+  RETURN_IF_ERROR(SnapshotRun(*state_, sink,
+                              MovingOf(*state_, std::move(fence)),
+                              MovingKeys::Stage::kLast)
+                      .Run());
   // Rounds that had closed and were not applied may have failed since Fence.
   if (FenceKeysIfIdle()) return absl::OkStatus();
   return absl::UnavailableError(

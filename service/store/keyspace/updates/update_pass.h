@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,104 +19,61 @@
 #include "service/store/device_work.h"
 #include "service/store/keyspace/rounds/weighted_sum.h"
 #include "service/store/keyspace/stored_key.h"
-#include "service/store/keyspace/updates/simple_updates.h"
+#include "service/store/keyspace/updates/update_batch.h"
+#include "service/store/keyspace/updates/update_item.h"
 #include "service/store/memory_budgets.h"
 
 namespace tensorkv {
 
-// Takes updates of some keys, runs them as one batch, publishes the values.
-// Used by one thread at a time: updates are added, and Complete is called, with
-// the namespace's mutex held, Run or Start without it; then the pass is
-// destroyed, without it, which frees what was consumed.
+// Takes updates of some keys, runs them, publishes the values. Used by one
+// thread at a time: updates are added, and Complete is called, with the
+// namespace's mutex held, Run or Start without it; then the pass is destroyed,
+// without it, which frees what was consumed.
 //
-// A pass of 10,000 small tensors allocates a few arrays, nothing per key.
+// A pass of 10,000 small tensors allocates a few arrays, nothing per key: what
+// every update has takes a line of the cache, what few have is beside it.
 class UpdatePass {
  public:
-  // A key's update from its addition to Complete.
-  struct Item {
-    RefPtr<StoredKey> key;
-    // Rule and call are kept by the pass. The call is null in sync mode.
-    const UpdateRule* rule = nullptr;
-    QueuedCall* call = nullptr;
-    RefPtr<RuleState> rule_state;
-    // Not null: nothing is updated.
-    RefPtr<KeyAccess> access;
-    SharedMultipliers multipliers;
-    uint64_t update_count = 0;
-    uint64_t revision = 0;  // as PendingUpdate::revision
-    Step round = 0;
-    // Its places in the pass's arrays.
-    uint32_t first_slot = 0;
-    uint32_t num_slots = 0;
-    // Says what TensorUpdate says.
-    uint32_t num_averaged = 0;
-    uint32_t first_result = 0;
-    uint32_t num_results = 0;
-    // The present value, which only this update may replace.
-    MutableTensorView stored;
-    // Where the new value goes, unless it is written in place; null until Run
-    // has allocated or adopted it. After Complete, the old value.
-    RefPtr<Buffer> target;
-    bool is_in_place = false;
-    // True if the target is counted as retained, as snapshots have the value.
-    bool is_retained = false;
-    // True if the only slot's buffer becomes the value as it is.
-    bool adopts = false;
-    // True if some of the slots bring rows.
-    bool is_of_rows = false;
-    // True if weights bear on the update; then Run has `average` made of the
-    // rule in its place.
-    bool is_weighted = false;
-    std::unique_ptr<const UpdateRule> weighted_average;
-    // The weight of the update, and RuleState::total_weight before it.
-    double weight = 1;
-    double total_weight = 0;
-    bool must_fill_states = false;
-    bool must_fill_master = false;
-    absl::Status status;
-  };
+  using Item = UpdateItem;
 
   // Both outlive the pass. Tensors that `memory` counts as contributions may
   // become values instead of being copied.
   UpdatePass(Backend* device, const NamespaceMemory* memory)
       : device_(*device), memory_(*memory) {}
 
-  // Allocates memory for so many updates of one tensor each.
+  // Reserves memory for so many updates of one tensor each.
   void Reserve(size_t num_updates);
 
-  // Adds an update of `key`, which then is_updating.
-  // REQUIRES: no other update of the key runs.
+  // Adds an update of `key`, which then is_updating; AddPending the first that
+  // it has pending. REQUIRES: no other update of the key runs.
   void Add(StoredKey* key, PendingUpdate update);
-
-  // Adds the first pending update of `key`. REQUIRES: key->has_pending().
-  void AddPending(StoredKey* key);
-
-  // Updates of the simplest kind, which are added there. Run runs them too.
-  SimpleUpdates& simple() { return simple_; }
-  const SimpleUpdates& simple() const { return simple_; }
-
-  // Adds an update piece by piece: Begin, then slots (at least one) and results
-  // of `call`, then End. Its reservations come by AddReservations.
+  void AddPending(StoredKey* key) { Add(key, key->TakePending()); }
+  // Adds an update of the key's revision piece by piece: Begin, then slots (at
+  // least one) and results of `call`, then End. Its reservations come by
+  // AddReservations.
   void Begin(StoredKey* key, const RefPtr<QueuedCall>& call);
-  void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
-  void AddResult(uint32_t result) { results_.push_back(result); }
+  void AddSlot(Slot slot);
+  void AddResult(uint32_t result);
   // `has_reservation` says whether they have some for another value of the key.
   // Those that have none reserve it here if they need it, and fail if they
   // cannot.
   void End(bool has_reservation = true);
   void AddReservations(Reservation tensor_reservation, Reservation overhead,
                        Reservation value_reservation);
+  // Adds an update by the only entry that a call has for `key`, without a slot:
+  // nearly a quarter less for a push of many small keys (docs/performance.md).
+  // False, and nothing has happened, if the entry brings more than a tensor,
+  // the key keeps more than a value, or that cannot be written in place.
+  // REQUIRES: the entry fits the key.
+  bool AddTensor(StoredKey* key, const RefPtr<QueuedCall>& call,
+                 const PushEntry& entry, uint32_t result);
   // Sets the copies to the device that are made before the updates.
   void SetUploads(Uploads uploads) { uploads_ = std::move(uploads); }
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
-
   // Returns whether the device can do all of it without a thread that waits.
-  bool CanStart() const {
-    return !device_.is_host() && !has_rows_ && num_accesses_ == 0 &&
-           num_weighted_ == 0;
-  }
+  bool CanStart() const { return !device_.is_host() && !needs_thread_; }
   // Runs the updates as Run does, and calls `done` when the values are there:
   // on any thread, maybe before this returns; then the pass may go. REQUIRES:
   // CanStart().
@@ -126,91 +84,126 @@ class UpdatePass {
   // no states do not depend on the pass's updates, which are of other keys.
   // REQUIRES: Run has returned, or Start has called `done`.
   const absl::Status& StatusOf(const Item& item) const {
-    if (!item.status.ok()) return item.status;
-    return IsIndependent(item) ? item.access->status() : status_;
+    if (const UpdateExtras* const extras = ExtrasOf(item)) {
+      if (IsIndependent(*extras)) return extras->access->status();
+      if (extras->access) return status_;
+      if (!extras->status.ok()) return extras->status;
+    }
+    return static_cast<size_t>(&item - items_.data()) < num_run_ ? ok_
+                                                                 : status_;
   }
 
   // Ends the update, or the access. If `status`, the item's, is OK, an update's
   // new value is its key's, with the next version, above `restored_versions`;
   // else what it has changed is undone.
-  static void Complete(Item& item, const absl::Status& status,
-                       Version restored_versions);
+  void Complete(const Item& item, const absl::Status& status,
+                Version restored_versions) {
+    StoredKey& key = *item.key;
+    key.is_updating = false;
+    key.value_is_changing = false;
+    if (item.extras != Item::kNone || !status.ok()) {
+      if (!CompleteRest(item, status)) return;
+    }
+    key.EndCount(/*is_applied=*/true);
+    key.version = key.NextVersion(restored_versions);
+  }
 
-  bool empty() const { return items_.empty() && simple_.updates().empty(); }
+  bool empty() const { return items_.empty(); }
   // Returns how many bytes Run reads and writes, times what the rules compute
   // of them.
-  uint64_t work_bytes() const { return work_bytes_ + simple_.work_bytes(); }
-  absl::Span<Item> items() { return absl::MakeSpan(items_); }
+  uint64_t work_bytes() const { return work_bytes_; }
+  absl::Span<const Item> items() const { return items_; }
+  // Returns where the items come from, in their order.
+  absl::Span<const UpdateOrigin> origins() const { return origins_; }
+  // Return what the item has that most lack, and its access, or null: an update
+  // that has ended well and is not in place has its former value as the target.
+  const UpdateExtras* ExtrasOf(const Item& item) const {
+    return item.extras == Item::kNone ? nullptr : &extras_[item.extras];
+  }
+  KeyAccess* AccessOf(const Item& item) const {
+    const UpdateExtras* const extras = ExtrasOf(item);
+    return extras == nullptr ? nullptr : extras->access.get();
+  }
   // Returns which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
-    return absl::MakeConstSpan(results_).subspan(item.first_result,
-                                                 item.num_results);
+    if (item.num_results <= 1) return {&item.result, item.num_results};
+    return absl::MakeConstSpan(results_).subspan(item.result, item.num_results);
   }
 
  private:
-  // Takes back what End has changed of the key, as its update has failed.
-  static void Undo(const Item& item);
-  // Has the item use its key's states, and fill those that are new.
+  using Extras = UpdateExtras;
+
+  // Returns the item's extras, now there. Invalidates references to others.
+  Extras& Extend(Item& item);
+  Item& ItemOf(const Extras& extras) { return items_[extras.item]; }
+  absl::Span<const TensorView> TensorsOf(const Item& item) const {
+    return {&tensors_[item.first_tensor], item.num_tensors};
+  }
+  absl::Span<const Slot> SlotsOf(const Item& item) const {
+    if (item.first_slot == Item::kNone) return {};
+    return absl::MakeConstSpan(slots_).subspan(item.first_slot,
+                                               item.num_tensors);
+  }
+
+  // Ends an access, an update that has failed, or one that has extras; returns
+  // whether it has made a value.
+  bool CompleteRest(const Item& item, const absl::Status& status);
+  // Does what Begin does, for an update of that revision.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE inline Item& AddItem(
+      StoredKey* key, const RefPtr<QueuedCall>& call, uint64_t revision);
+  // Has the last item be an access.
+  void EndAccess(RefPtr<KeyAccess> access);
+  // Have the item use its key's states, and fill those that are new, and add
+  // what its contributions weigh to the weights of the key's mean.
   void TakeStates(Item& item);
-  // Adds what the item's contributions weigh to the weights of the key's mean.
   void TakeWeights(Item& item);
+  // Has the new value go elsewhere: to the buffer of the only slot, or to one
+  // that Run allocates.
+  void TakeTarget(Item& item, bool adopts, bool has_reservation);
+  // Reserves for a new value now: updates of rows need one only while somebody
+  // reads the present one, as does what has become a tensor since, the sum of a
+  // round that rows have opened. Where snapshots keep it the memory is theirs.
+  void ReserveForCopy(const StoredKey& key, Extras& extras);
+  // Returns what pays for a new value.
+  Reservation& ReservationFor(const Extras& extras) {
+    return extras.is_retained ? retained_reservation_ : value_reservation_;
+  }
   // Return what the update adds to work_bytes, without the states that must be
   // filled.
   uint64_t WorkBytesOf(const Item& item) const;
-  uint64_t WorkBytesOfRows(const Item& item) const;
+  uint64_t WorkBytesOfRows(const Item& item, uint64_t state_bytes) const;
   // Returns whether the buffer of the only slot can become the value.
   bool CanAdopt(const Item& item) const;
-  void Adopt(Item& item);
-  // The updates of all items, and what they refer to.
-  struct Batch {
-    std::vector<TensorUpdate> updates;
-    std::vector<TensorView> slots;
-    std::vector<const Packing*> packings;  // of the slots
-    std::vector<MutableTensorView> states;
-    // States that are new.
-    std::vector<MutableTensorView> zeros;
-  };
+  void Adopt(Extras& extras);
+  // Takes back what End has changed of the key, as its update has failed.
+  void Undo(const Item& item) const;
 
-  // Returns whether the item is an access for which all is there, whatever
-  // became of the updates, if they have failed.
-  bool IsIndependent(const Item& item) const {
-    return item.access && (status_.ok() || !item.access->uses_states());
+  // Returns whether that is an access that can run, also if updates have
+  // failed.
+  bool IsIndependent(const Extras& extras) const {
+    return extras.access && (status_.ok() || !extras.access->uses_states());
   }
   void RunUpdates();
   // Does all that can fail for want of memory.
   absl::Status Prepare();
-  absl::Status AllocateTargets();
-  void FillStates();
   absl::Status FillMasters();
   // Makes the rules and sums of the items that are weighted.
   void PrepareWeighted();
   // Returns the slot of a weighted item, which is empty where its contributions
   // are to be summed first; these are added to `sums`.
-  absl::StatusOr<Slot> PrepareWeighted(Item& item, WeightedSums& sums) const;
-  // Returns where the sum of the item's contributions goes.
+  absl::StatusOr<Slot> PrepareWeighted(Extras& extras, WeightedSums& sums);
+  // Returns where the item's sum goes.
   absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
-  void MakeBatch();
+  // Makes the batch of the items from number `begin` to before number `end`.
+  void MakeBatch(size_t begin, size_t end);
+  // Returns uploads and batch as a plan for the device.
+  Plan TakePlan();
+  absl::Status RunBatch();
+  void RunRows();
+  absl::Status UpdateRows(const Item& item, const Extras& extras) const;
   void RunAccesses();
   // Makes the copies of all accesses that run as one; they fail together.
   void RunCopies();
-  // Returns the update as backends take it, but for slots and states.
-  static TensorUpdate UpdateOf(const Item& item);
-  absl::Span<const Slot> SlotsOf(const Item& item) const {
-    return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
-  }
-  // Updates of rows reserve nothing for a new value, which they need only while
-  // somebody reads the present one. Nor does what has become a tensor since:
-  // the sum of a round that rows have opened.
-  void ReserveForCopy(Item& item);
-  // Adds to the batch, if the rows of an item go elsewhere, a copy of the whole
-  // value to there.
-  void AddCopy(const Item& item);
-  // Returns the uploads and the batch as a plan for the device.
-  Plan TakePlan();
-  void RunBatch();
-  // These follow the batch.
-  void RunRows();
-  absl::Status UpdateRows(const Item& item) const;
   // These give memory that is counted as contributions.
   // Errors: ResourceExhausted.
   absl::StatusOr<RefPtr<Buffer>> Allocate(uint64_t bytes) const;
@@ -224,25 +217,28 @@ class UpdatePass {
   Reservation value_reservation_;
   Reservation retained_reservation_;
   Uploads uploads_;
-  SimpleUpdates simple_;
   std::vector<Item> items_;
+  std::vector<Extras> extras_;
   uint64_t work_bytes_ = 0;
-  bool has_rows_ = false;  // any item updates rows
-  // Count the state tensors of all items, and the items that are not written in
-  // place.
-  size_t num_states_ = 0;
-  size_t num_targets_ = 0;
-  size_t num_adopted_ = 0;
-  size_t num_accesses_ = 0;
-  size_t num_weighted_ = 0;
+  size_t num_states_ = 0;      // of all items
+  bool needs_thread_ = false;  // for rows, weights, or an access
+  bool adopts_ = false;        // some slot's buffer becomes a value
+  // The contributions, as backends take them, and with what else they bring.
+  std::vector<TensorView> tensors_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
-  // Keep what the items point to, without repetition in a row: most items of a
-  // pass have the same.
+  // Keep what the items have, without repetition in a row, as most items of a
+  // pass have the same: buffers that are in no slot, rules, calls.
+  std::vector<RefPtr<Buffer>> buffers_;
   std::vector<SharedRule> rules_;
-  std::vector<RefPtr<QueuedCall>> calls_;
-  Batch batch_;
-  absl::Status status_;
+  std::vector<UpdateOrigin> origins_;
+  uint64_t work_factor_ = 1;  // of the last of rules_
+  // States that are new, to be filled before the first batch.
+  std::vector<MutableTensorView> zeros_;
+  UpdateBatch batch_;
+  size_t num_run_ = 0;   // the first items, whose batches have run
+  absl::Status status_;  // the first error
+  const absl::Status ok_;
 };
 
 }  // namespace tensorkv

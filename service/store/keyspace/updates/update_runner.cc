@@ -12,9 +12,8 @@
 namespace tensorkv {
 namespace {
 
-// Ends the call if it waits for no more updates.
-void EndIfComplete(Transaction& transaction, QueuedCall& call) {
-  if (call.num_pending > 0) return;
+// Ends the call, which waits for no more updates.
+void EndCall(Transaction& transaction, QueuedCall& call) {
   // Not as if nothing had happened: the call must not be made again.
   if (!call.status.ok() && call.num_applied > 0) {
     call.status = absl::InternalError(
@@ -24,17 +23,13 @@ void EndIfComplete(Transaction& transaction, QueuedCall& call) {
   transaction.Send(RefPtr<QueuedCall>(&call));
 }
 
-// Ends one of the updates or accesses that the call waits for. Those that only
-// read apply nothing.
-void EndUpdateOf(Transaction& transaction, QueuedCall& call,
-                 const absl::Status& status, bool writes = true) {
-  if (!status.ok()) {
-    call.status = status;
-  } else if (writes) {
-    ++call.num_applied;
-  }
-  --call.num_pending;
-  EndIfComplete(transaction, call);
+// Ends so many of the updates or accesses that the call waits for, of which
+// `num_applied` have changed something.
+void EndUpdatesOf(Transaction& transaction, QueuedCall& call, size_t num_ended,
+                  size_t num_applied) {
+  call.num_applied += num_applied;
+  call.num_pending -= num_ended;
+  if (call.num_pending == 0) EndCall(transaction, call);
 }
 
 // Something that the pool or the device has yet to do. When nobody has it any
@@ -80,6 +75,97 @@ void AddIfPending(StoredKey& key, std::vector<KeyPtr>& keys) {
   keys.emplace_back(&key);
 }
 
+// Records that the update of a round has ended; fails the round, and later
+// ones, if it failed.
+void EndRound(Transaction& transaction, const UpdatePass::Item& item,
+              const absl::Status& status) {
+  NamespaceState& state = transaction.state();
+  if (status.ok()) ++state.counts.rounds_closed;
+  StoredKey& key = *item.key;
+  if (!key.rounds) {  // deleted or replaced meanwhile
+    if (!status.ok()) FailCopies(key, status);
+    return;
+  }
+  if (status.ok()) {
+    key.rounds->RecordApplied(item.round, key.version);
+    return BeginExchange(transaction, key);
+  }
+  // Rounds that have closed since were to be applied to the value that is not
+  // there. Accesses that wait among the updates end with them, but for copies.
+  std::list<PendingUpdate> copies;
+  std::list<PendingUpdate> ended;
+  while (key.has_pending()) {
+    PendingUpdate update = key.TakePending();
+    if (update.revision != 0) state.revisions.End(update.revision);
+    if (update.access && update.call) {
+      update.call->status = status;
+      EndUpdatesOf(transaction, *update.call, /*num_ended=*/1,
+                   /*num_applied=*/0);
+    }
+    std::list<PendingUpdate>& to = update.is_copy() ? copies : ended;
+    to.push_back(std::move(update));
+  }
+  if (!copies.empty()) key.pending() = std::move(copies);
+  if (!ended.empty()) transaction.Drop(std::move(ended));
+  FailRounds(transaction, key, item.round,
+             std::make_shared<RoundFailure>(
+                 RoundFailure{std::string(status.message()), {}}));
+}
+
+// Records the end of what not every update has: a round, an access, a former
+// value that snapshots have.
+void EndRest(Transaction& transaction, const UpdatePass& pass,
+             const UpdatePass::Item& item, const absl::Status& status) {
+  StoredKey& key = *item.key;
+  const UpdateExtras* const extras = pass.ExtrasOf(item);
+  const bool is_retained = extras != nullptr && extras->is_retained;
+  if (is_retained || MayHaveValue(transaction.state(), key)) {
+    const bool is_replaced = status.ok() && extras != nullptr;
+    RetainFormer(transaction, key,
+                 is_replaced ? extras->target.get() : nullptr);
+  }
+  if (item.round != 0) EndRound(transaction, item, status);
+  // Rounds that all have skipped may have closed during the access.
+  if (pass.AccessOf(item) != nullptr && key.rounds) {
+    key.rounds->RecordSkipped(key.version);
+  }
+}
+
+// Publishes what comes from `origin`, and answers its call if that waits for
+// nothing else. Adds the keys that have more to run to `more`.
+void EndItems(Transaction& transaction, UpdatePass& pass,
+              const UpdateOrigin& origin,
+              absl::Span<const UpdatePass::Item> items,
+              std::vector<KeyPtr>& more) {
+  NamespaceState& state = transaction.state();
+  QueuedCall* const call = origin.call.get();
+  size_t num_ok = 0;
+  size_t num_accessed = 0;
+  for (const UpdatePass::Item& item : items) {
+    StoredKey& key = *item.key;
+    const absl::Status& status = pass.StatusOf(item);
+    pass.Complete(item, status, state.restored_versions);
+    num_ok += status.ok();
+    num_accessed += status.ok() && pass.AccessOf(item) != nullptr;
+    if (item.extras != UpdatePass::Item::kNone || item.round != 0 ||
+        key.value_is_kept) {
+      EndRest(transaction, pass, item, status);
+    }
+    if (call != nullptr) {
+      if (!status.ok()) call->status = status;
+      for (const uint32_t result : pass.ResultsOf(item)) {
+        call->reply.results[result].version = key.version;
+      }
+    }
+    AddIfPending(key, more);
+  }
+  state.counts.updates_applied += num_ok - num_accessed;
+  const bool writes = origin.revision != 0;
+  if (writes) state.revisions.End(origin.revision, items.size());
+  if (call == nullptr) return;
+  EndUpdatesOf(transaction, *call, items.size(), writes ? num_ok : 0);
+}
+
 }  // namespace
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
@@ -99,6 +185,10 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
     transaction.state().revisions.Begin(update.revision);
   }
   if (may_begin) {
+    // Nobody else keeps a key that was deleted while it was idle.
+    if (key.is_removed) {
+      transaction.state().keys.DeferDestruction(KeyPtr(&key));
+    }
     return transaction.work().updates.Add(&key, std::move(update));
   }
   key.pending().push_back(std::move(update));
@@ -137,21 +227,28 @@ void UpdateRunner::RunPass(UpdatePass updates) {
     Transaction transaction(state_, std::defer_lock);
     UpdatePass pass = std::move(updates);
     pass.Run();
-    transaction.Lock();
-    more = EndPass(transaction, pass);
-    transaction.Unlock();
-    TellExchange(pass);
+    more = Publish(transaction, pass);
   }
   RunNext(std::move(more));
 }
 
-void UpdateRunner::TellExchange(UpdatePass& pass) const {
-  if (!state_.config.mirrored) return;
-  for (const UpdatePass::Item& item : pass.items()) {
-    if (item.round == 0 || !pass.StatusOf(item).ok()) continue;
-    state_.environment.exchange->Applied(state_.name, item.key->name(),
-                                         item.round);
+std::vector<KeyPtr> UpdateRunner::Publish(Transaction& transaction,
+                                          UpdatePass& pass) {
+  transaction.Lock();
+  std::vector<KeyPtr> more = EndPass(transaction, pass);
+  // Of a mirrored namespace: the sums of the servers that are in their values.
+  std::vector<std::pair<std::string, Step>> applied;
+  if (state_.config.mirrored) {
+    for (const UpdatePass::Item& item : pass.items()) {
+      if (item.round == 0 || !pass.StatusOf(item).ok()) continue;
+      applied.emplace_back(item.key->name(), item.round);
+    }
   }
+  transaction.Unlock();
+  for (const auto& [key, round] : applied) {
+    state_.environment.exchange->Applied(state_.name, key, round);
+  }
+  return more;
 }
 
 // Many keys are not for the device's thread to publish, if there is another.
@@ -175,10 +272,7 @@ void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
     Transaction transaction(state_, std::defer_lock,
                             Transaction::Thread::kDevice);
     const std::unique_ptr<UpdatePass> ended = std::move(pass);
-    transaction.Lock();
-    more = EndPass(transaction, *ended);
-    transaction.Unlock();
-    TellExchange(*ended);
+    more = Publish(transaction, *ended);
   }
   RunNext(std::move(more));
 }
@@ -212,11 +306,11 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   state.keys.RecordEndedUpdate();
   std::vector<KeyPtr> more;
   const uint64_t failed_before = state.counts.rounds_failed;
-  EndSimple(transaction, pass.simple(), more);
-  for (UpdatePass::Item& item : pass.items()) {
-    UpdatePass::Complete(item, pass.StatusOf(item), state.restored_versions);
-    EndUpdate(transaction, pass, item);
-    AddIfPending(*item.key, more);
+  size_t first = 0;
+  for (const UpdateOrigin& origin : pass.origins()) {
+    EndItems(transaction, pass, origin,
+             pass.items().subspan(first, origin.num_items), more);
+    first += origin.num_items;
   }
   if (state.waits.num_parked() == 0) return more;
   if (state.counts.rounds_failed > failed_before) {
@@ -227,89 +321,7 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   for (const UpdatePass::Item& item : pass.items()) {
     Wake(transaction, item.key->name());
   }
-  for (const SimpleUpdates::Update& update : pass.simple().updates()) {
-    Wake(transaction, update.key->name());
-  }
   return more;
-}
-
-void UpdateRunner::EndSimple(Transaction& transaction,
-                             const SimpleUpdates& updates,
-                             std::vector<KeyPtr>& more) {
-  if (updates.updates().empty()) return;
-  NamespaceState& state = transaction.state();
-  QueuedCall& call = *updates.call();
-  for (const SimpleUpdates::Update& update : updates.updates()) {
-    SimpleUpdates::Complete(update, updates.StatusOf(update),
-                            state.restored_versions);
-    call.reply.results[update.result].version = update.key->version;
-    AddIfPending(*update.key, more);
-  }
-  state.counts.updates_applied += updates.num_run();
-  call.num_applied += updates.num_run();
-  call.num_pending -= updates.updates().size();
-  if (updates.num_run() < updates.updates().size()) {
-    call.status = updates.status();
-  }
-  EndIfComplete(transaction, call);
-  state.revisions.End(updates.revision(), updates.updates().size());
-}
-
-void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
-                             const UpdatePass::Item& item) {
-  const absl::Status& status = pass.StatusOf(item);
-  if (status.ok() && !item.access) ++transaction.state().counts.updates_applied;
-  if (item.is_retained || MayHaveValue(transaction.state(), *item.key)) {
-    const bool is_replaced = status.ok() && !item.is_in_place;
-    RetainFormer(transaction, *item.key,
-                 is_replaced ? item.target.get() : nullptr);
-  }
-  const bool writes = item.revision != 0;
-  if (writes) transaction.state().revisions.End(item.revision);
-  if (item.round != 0) EndRound(transaction, item, status);
-  // Rounds that all have skipped may have closed during the access.
-  if (item.access && item.key->rounds) {
-    item.key->rounds->RecordSkipped(item.key->version);
-  }
-  if (item.call == nullptr) return;
-  for (const uint32_t result : pass.ResultsOf(item)) {
-    item.call->reply.results[result].version = item.key->version;
-  }
-  EndUpdateOf(transaction, *item.call, status, writes);
-}
-
-void UpdateRunner::EndRound(Transaction& transaction,
-                            const UpdatePass::Item& item,
-                            const absl::Status& status) {
-  NamespaceState& state = transaction.state();
-  if (status.ok()) ++state.counts.rounds_closed;
-  StoredKey& key = *item.key;
-  if (!key.rounds) {  // deleted or replaced meanwhile
-    if (!status.ok()) FailCopies(key, status);
-    return;
-  }
-  if (status.ok()) {
-    key.rounds->RecordApplied(item.round, key.version);
-    return BeginExchange(transaction, key);
-  }
-  // Rounds that have closed since were to be applied to the value that is not
-  // there. Accesses that wait among the updates end with them, but for copies.
-  std::list<PendingUpdate> copies;
-  std::list<PendingUpdate> ended;
-  while (key.has_pending()) {
-    PendingUpdate update = key.TakePending();
-    if (update.revision != 0) state.revisions.End(update.revision);
-    if (update.access && update.call) {
-      EndUpdateOf(transaction, *update.call, status);
-    }
-    std::list<PendingUpdate>& to = update.is_copy() ? copies : ended;
-    to.push_back(std::move(update));
-  }
-  if (!copies.empty()) key.pending() = std::move(copies);
-  if (!ended.empty()) transaction.Drop(std::move(ended));
-  FailRounds(transaction, key, item.round,
-             std::make_shared<RoundFailure>(
-                 RoundFailure{std::string(status.message()), {}}));
 }
 
 }  // namespace tensorkv

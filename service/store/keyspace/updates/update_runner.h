@@ -46,22 +46,14 @@ class UpdateRunner {
   void StartPass(UpdatePass updates);
   // Ends a pass that has run, on a thread of the device, or for it.
   void PublishPass(std::unique_ptr<UpdatePass> pass);
-  // Tells the exchange, of a mirrored namespace, which sums of the servers are
-  // in their values.
-  void TellExchange(UpdatePass& pass) const;
+  // Publishes the values of a pass in the transaction, which it locks and
+  // unlocks; returns the keys that have more to run.
+  std::vector<KeyPtr> Publish(Transaction& transaction, UpdatePass& pass);
   // Runs the next update of each key. REQUIRES: is_updating was left set.
   void RunPending(absl::Span<const KeyPtr> keys);
-  // Publishes the values of a pass; returns the keys that have more to run.
+  // Does what Publish does, with the mutex held.
   static std::vector<KeyPtr> EndPass(Transaction& transaction,
                                      UpdatePass& pass);
-  static void EndSimple(Transaction& transaction, const SimpleUpdates& updates,
-                        std::vector<KeyPtr>& more);
-  static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
-                        const UpdatePass::Item& item);
-  // Records that the update of a round has ended; fails the round, and later
-  // ones, if it failed.
-  static void EndRound(Transaction& transaction, const UpdatePass::Item& item,
-                       const absl::Status& status);
 
   NamespaceState& state_;
 };

@@ -167,9 +167,9 @@ class WorkerGroup {
   // Returns what every rank has had, but for those that nobody has had.
   std::vector<WorkerSnapshot> Save() const;
   Step max_closed() const { return max_closed_; }
-  // Restores a group that was saved: its workers have their ranks and steps,
-  // and are gone until they join again, which every rank of a fixed group is
-  // awaited to do. An elastic group forms anew. One that some joined stays.
+  // Restores a group that was saved: workers have their ranks, if nobody later
+  // had them here, and steps, and are gone until they join again, as all of a
+  // fixed group are awaited to. An elastic one forms anew; one in use stays.
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
   // Takes over the steps of the same group at another server, from which keys

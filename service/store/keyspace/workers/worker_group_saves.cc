@@ -64,10 +64,8 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
         return member.state == State::kLive || member.state == State::kLost;
       });
   if (has_anybody_come) return;
-  members_.clear();
   steps_.clear();
   repeating_ranks_.clear();
-  num_left_ = 0;
   for (const WorkerSnapshot& worker : workers) {
     const uint32_t rank = worker.worker.rank;
     StepAt(rank) = worker.step;
@@ -78,17 +76,20 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     }
     has_joined_ = true;
     Member& member = At(rank);
-    member.state = worker.has_left ? State::kLeft : State::kRestored;
-    member.name = worker.name;
-    member.epoch = worker.worker.epoch;
-    member.lease_end = now;
-    member.first_step = worker.first_step;
-    member.has_contributed = worker.step > 0;
-    member.order = worker.order;
-    member.has_told_step = worker.has_told_step;
+    // The epochs before it stay fenced off.
+    if (member.epoch > worker.worker.epoch) continue;
+    member = {.state = worker.has_left ? State::kLeft : State::kRestored,
+              .name = worker.name,
+              .epoch = worker.worker.epoch,
+              .lease_end = now,
+              .has_contributed = worker.step > 0,
+              .has_told_step = worker.has_told_step,
+              .order = worker.order,
+              .first_step = worker.first_step};
     last_order_ = std::max(last_order_, worker.order);
-    if (worker.has_left) ++num_left_;
   }
+  num_left_ = static_cast<uint32_t>(
+      std::ranges::count(members_, State::kLeft, &Member::state));
   max_closed_ = max_closed;
   LowerMaxStep(0);
 }

@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/namespace_requests.h"
+#include "tests/testing/num_threads.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -22,23 +22,12 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::InitNow;
+using ::tensorkv::testing::NumThreads;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
 constexpr size_t kNumCalls = 10000;
-
-int NumThreads() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  while (status >> word) {
-    if (word != "Threads:") continue;
-    int num_threads = 0;
-    status >> num_threads;
-    return num_threads;
-  }
-  return -1;
-}
 
 TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   ScriptedBackend backend;

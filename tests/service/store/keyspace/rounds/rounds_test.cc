@@ -282,6 +282,14 @@ TEST_F(QuorumTest, StepThatHasClosedElsewhereOpensBelowALaterOne) {
   EXPECT_TRUE(Add(1, 1));
 }
 
+TEST_F(QuorumTest, StepBelowALaterOneIsClosedForThoseWhoHaveGoneOn) {
+  group_.Close(1);
+  Add(2, 2);
+
+  EXPECT_THAT(Check(2, 1), HasReason(Reason::kStepClosed));
+  EXPECT_OK(Check(0, 1));
+}
+
 // It would never close, nor would any later one.
 TEST_F(QuorumTest, StepThatNoQuorumCanComeToIsClosed) {
   group_.Close(1);

@@ -259,6 +259,22 @@ TEST(WorkerGroupTest, RestoredGroupKnowsWhatWorkersOfOtherServersLack) {
   EXPECT_TRUE(group.HasLeftSince(1, 0));
 }
 
+// A move may bring what another server knows, which is less.
+TEST(WorkerGroupTest, RestoreBringsNoEarlierEpochBack) {
+  Group saved(Fixed(2));
+  const Worker former = saved.MustJoin("a");
+  Group group(Fixed(2));
+  group.epoch = former.epoch;
+  const Worker later = group.MustJoin("a");
+  const Worker other = group.MustJoin("b");
+  group.GoBack({}, group.now);
+
+  group.Restore(saved.Save(), /*max_closed=*/0, group.now);
+
+  EXPECT_EQ(group.max_epoch(), other.epoch);
+  EXPECT_THAT(group.EpochBefore("a", later), HasReason(Reason::kLeaseLost));
+}
+
 TEST(WorkerGroupTest, WhoHasLeftIsNotDoneOnceItsContributionsAreLost) {
   Group group(Fixed(3));
   const std::vector<Worker> workers = {group.MustJoin("a"), group.MustJoin("b"),

@@ -1,0 +1,140 @@
+// A Connection to a server.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_TRANSFER_GRPC_CONNECTION_H_
+#define TENSORKV_CLIENT_INTERNAL_TRANSFER_GRPC_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "client/connection.h"
+#include "client/credentials.h"
+#include "client/destination.h"
+#include "client/internal/calls/awaited.h"
+#include "client/internal/calls/call_deadline.h"
+#include "client/internal/calls/task.h"
+#include "client/internal/transfer/bulk_calls.h"
+#include "client/internal/transfer/channel_pool.h"
+#include "client/internal/transfer/grpc_channel.h"
+#include "client/internal/transfer/large_keys.h"
+#include "client/internal/transfer/server_incarnation.h"
+#include "client/internal/transfer/stream_policy.h"
+#include "client/internal/transfer/trimmed_pool.h"
+#include "client/internal/transfer/unary_calls.h"
+#include "client/transfer_options.h"
+
+namespace tensorkv {
+
+struct GrpcConnectionOptions {
+  // "host:port", "unix:/path", or a gRPC target with a scheme.
+  std::string target;
+
+  // The longest message sent or taken, encoded. It does not bound the tensors
+  // of a call, which go as streams where they do not fit; a call that is too
+  // long for other reasons, such as too many keys, is ResourceExhausted.
+  size_t max_message_bytes = kDefaultMaxMessageBytes;
+
+  TransferOptions transfer;
+
+  Credentials credentials;
+  // The time from one look at the files of the credentials to the next.
+  absl::Duration watch_period = absl::Seconds(2);
+
+  // Holds what is known of the server; other connections may share it. Null:
+  // nothing is known yet.
+  std::shared_ptr<ServerIncarnation> server;
+};
+
+// Sends calls and blocks until their answers. Thread-safe. Errors come as the
+// server gave them.
+//
+// Elements are not copied to be sent: nobody may write them before the call has
+// ended or, if it failed, before their buffers have one owner again. Those
+// received are copied once, into the call's destinations or, without them, into
+// 64-byte aligned memory; small tensors of a reply share buffers.
+//
+// Calls that carry tensors go as one message or as streams, as TransferOptions
+// says. How much a pull brings is not known beforehand: it goes as a stream if
+// the keys were large when they last went over this connection, or if the
+// server refuses to put the reply into one message.
+class GrpcConnection final : public TaskConnection {
+ public:
+  // Opens channels; each connects at its first call. Where the files of the
+  // credentials change, calls from then on go over others.
+  // Errors: InvalidArgument (empty target; max_message_bytes below 1 KiB or
+  // above what a message can hold; transfer options that make no sense;
+  // credentials that WatchedCredentials refuses).
+  static absl::StatusOr<std::unique_ptr<Connection>> Create(
+      const GrpcConnectionOptions& options);
+  // Opens a connection with that security, whatever the credentials in the
+  // options say. REQUIRES: Create takes the options.
+  static std::unique_ptr<GrpcConnection> Open(
+      const GrpcConnectionOptions& options, const ChannelSecurity& security);
+
+  // May be destroyed by the `done` of the last call that was started.
+  ~GrpcConnection() override = default;
+
+  bool CastsAsItSends() const override { return true; }
+
+ private:
+  GrpcConnection(const GrpcConnectionOptions& options,
+                 const ChannelSecurity& security);
+
+  // Streams block, and so does a call whose reply turns out to need one.
+  Task<absl::Status> Make(AnyCall call, CallOptions options,
+                          CallThreads* threads) override;
+  template <typename Request>
+  Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
+                            const CallDeadline& deadline,
+                            const CallOptions& options, CallThreads* threads);
+  // Makes the call as one message in each direction.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> CallAsMessage(
+      const Request& request, const CallDeadline& deadline,
+      const CallOptions& options, bool blocks);
+  // Makes the call as a stream, of one stripe or more.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallAsStream(const Request& request,
+                                                uint64_t expected_bytes,
+                                                const CallDeadline& deadline,
+                                                const CallOptions& options);
+  // Makes a call as a stream after it was made as a message, whose reply was
+  // too large for one. Returns `refused` if the server has no streams.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
+      absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
+      const CallDeadline& deadline, const CallOptions& options);
+  // Returns how many bytes of tensors the reply is known to bring; 0 if nothing
+  // is known.
+  template <typename Request>
+  uint64_t ExpectedBytes(const Request& request) const;
+  // Remembers how large the keys of a call that has succeeded are.
+  // `expected_bytes` is what ExpectedBytes has returned for it.
+  template <typename Request>
+  void Learn(const Request& request, const ReplyTo<Request>& reply,
+             uint64_t expected_bytes);
+  // Returns whether a call is to be made as a stream if its reply brings
+  // `expected_bytes`.
+  template <typename Request>
+  bool ShouldStream(const Request& request, uint64_t expected_bytes) const;
+  // Returns whether a call that ShouldStream refuses is a pull whose values are
+  // to come in batches, judging by the size of those that were pulled last.
+  template <typename Request>
+  bool ShouldPullInBatches(const Request& request,
+                           const CallOptions& options) const;
+
+  const size_t max_message_bytes_;
+  ChannelPool channels_;
+  const StreamPolicy policy_;
+  const TrimmedPool buffers_;
+  UnaryCalls unary_;
+  BulkCalls bulk_;
+  LargeKeys large_keys_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_TRANSFER_GRPC_CONNECTION_H_

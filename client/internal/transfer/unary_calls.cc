@@ -1,0 +1,225 @@
+#include "client/internal/transfer/unary_calls.h"
+
+#include <algorithm>
+#include <coroutine>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "client/internal/transfer/message_bytes.h"
+#include "client/internal/transfer/pull_reply_decoder.h"
+#include "client/internal/transfer/push_reply_decoder.h"
+#include "client/internal/transfer/reply_checks.h"
+#include "contract/grpc_bytes.h"
+#include "contract/message_writer.h"
+#include "contract/proto_codec.h"
+#include "contract/requests.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/impl/codegen/client_unary_call.h"
+#include "grpcpp/support/async_unary_call.h"
+
+namespace tensorkv {
+namespace {
+
+using grpc::internal::RpcMethod;
+
+// Returns the bound that the caller states, but no more than the channel takes:
+// else the server would push, and the reply would be refused here.
+template <typename Request>
+uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
+  return request.max_reply_bytes == 0
+             ? max_message_bytes
+             : std::min(request.max_reply_bytes, max_message_bytes);
+}
+
+// Requests with an entry per key have a writer of their own.
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
+                                         size_t max_message_bytes,
+                                         BufferPool& pool) {
+  if constexpr (requires { request.entries; }) {
+    std::optional<uint64_t> max_reply_bytes;
+    if constexpr (requires { request.max_reply_bytes; }) {
+      max_reply_bytes = MaxReplyBytes(request, max_message_bytes);
+    }
+    const EncodedMessage message =
+        EncodeRequest(request, max_reply_bytes, &pool);
+    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
+    return ToByteBuffer(message);
+  } else {
+    return Serialize(request, max_message_bytes);
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
+  typename MessagesOf<Request>::Response response;
+  RETURN_IF_ERROR(Parse(bytes, &response));
+  const absl::Status checked = CheckFields(response);
+  if (!checked.ok()) return MalformedReply(checked);
+  return CheckReply(ValueOf<ReplyTo<Request>>(std::move(response)));
+}
+
+// Decodes a reply to `request`; replies with an entry per key have readers of
+// their own.
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> FromBytes(
+    const Request& request, grpc::ByteBuffer* bytes, BufferPool& buffers,
+    absl::Span<const Destination> destinations) {
+  if constexpr (std::is_same_v<ReplyTo<Request>, PullReply>) {
+    return DecodePullReply(bytes, request.entries.size(), buffers,
+                           destinations);
+  } else if constexpr (std::is_same_v<ReplyTo<Request>, PushReply>) {
+    return DecodePushReply(bytes, request.entries.size());
+  } else {
+    return ParseReply<Request>(bytes);
+  }
+}
+
+// An RPC. Awaited, it is made, and its status comes. All that it is given
+// outlives it.
+class Rpc {
+ public:
+  Rpc(grpc::Channel& channel, const RpcMethod& method,
+      grpc::ClientContext& context, const grpc::ByteBuffer& request,
+      grpc::ByteBuffer& reply, bool blocks)
+      : channel_(channel),
+        method_(method),
+        context_(context),
+        request_(request),
+        reply_(reply),
+        blocks_(blocks) {}
+
+  bool await_ready() {
+    if (blocks_) {
+      status_ = grpc::internal::BlockingUnaryCall(&channel_, method_, &context_,
+                                                  request_, &reply_);
+    }
+    return blocks_;
+  }
+  bool await_suspend(std::coroutine_handle<> waiter) {
+    waiter_ = waiter;
+    Start();
+    return !end_.Arrive();
+  }
+  grpc::Status await_resume() { return std::move(status_); }
+
+ private:
+  void Start() {
+    using Helper = grpc::internal::ClientAsyncResponseReaderHelper;
+    const std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>>
+        reader(Helper::Create<grpc::ByteBuffer>(&channel_, &Ended(), method_,
+                                                &context_, request_));
+    reader->StartCall();
+    reader->Finish(&reply_, &status_, /*tag=*/this);
+  }
+
+  // Returns where RPCs go that have ended and that no thread waits for. Threads
+  // take them from there until the process ends, for an RPC may be the last
+  // that keeps the connection. Those of gRPC that call back end with the last
+  // channel that uses them, which waits for them; and once nothing has come for
+  // a second they sleep for 100 ms.
+  static grpc::CompletionQueue& Ended() {
+    static grpc::CompletionQueue& ended = *[] {
+      auto* const queue = new grpc::CompletionQueue;
+      const unsigned num_threads =
+          std::clamp(std::thread::hardware_concurrency() / 2, 2u, 16u);
+      for (unsigned i = 0; i < num_threads; ++i) {
+        std::thread(GoOnWith, queue).detach();
+      }
+      return queue;
+    }();
+    return ended;
+  }
+  static void GoOnWith(grpc::CompletionQueue* ended) {
+    void* tag = nullptr;
+    bool is_ok = false;
+    while (ended->Next(&tag, &is_ok)) {
+      auto* const rpc = static_cast<Rpc*>(tag);
+      if (rpc->end_.Arrive()) rpc->waiter_.resume();
+    }
+  }
+
+  grpc::Channel& channel_;
+  const RpcMethod& method_;
+  grpc::ClientContext& context_;
+  const grpc::ByteBuffer& request_;
+  grpc::ByteBuffer& reply_;
+  const bool blocks_;
+  grpc::Status status_;
+  std::coroutine_handle<> waiter_;
+  Meeting end_;
+};
+
+}  // namespace
+
+UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
+                       ServerIncarnation* server, size_t max_message_bytes,
+                       RefPtr<BufferPool> buffers)
+    : channel_(std::move(channel)),
+      server_(*server),
+      max_message_bytes_(max_message_bytes),
+      buffers_(std::move(buffers)) {
+  for (const Method method : kUnaryMethods) {
+    methods_.emplace_back(PathOf(method), RpcMethod::NORMAL_RPC, channel_);
+  }
+}
+
+template <typename Request>
+UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
+  // Whoever asks what the server is, or a namespace, takes any for an answer,
+  // and whoever joins a namespace by its uid any that has it.
+  if constexpr (kAsksWhatAServerIs<Request>) {
+    return Expects::kNothing;
+  } else if constexpr (std::is_same_v<Request, DescribeNamespaceRequest>) {
+    return Expects::kNothingYet;
+  } else if constexpr (std::is_same_v<Request, JoinRequest>) {
+    if (request.namespace_uid() != 0) return Expects::kAnyIncarnation;
+  }
+  return Expects::kTheKnownOne;
+}
+
+void UnaryCalls::Learn(Expects expects, const grpc::ClientContext& context) {
+  if (expects == Expects::kTheKnownOne || expects == Expects::kNothingYet) {
+    server_.LearnFrom(context);
+  }
+  if (expects == Expects::kAnyIncarnation) server_.ReplaceFrom(context);
+}
+
+template <typename Request>
+Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
+    const Request& request, const CallDeadline& deadline,
+    absl::Span<const Destination> destinations, bool blocks) {
+  constexpr Method kMethod = kMethodOf<Request>;
+  CO_ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
+                      ToBytes(request, max_message_bytes_, *buffers_));
+  const Expects expects = ExpectationOf(request);
+  grpc::ClientContext context;
+  deadline.ApplyTo(context);
+  if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  {
+    const Canceller::Listening listening(deadline.canceller(),
+                                         [&] { context.TryCancel(); });
+    status = co_await Rpc(*channel_, methods_[static_cast<size_t>(kMethod)],
+                          context, message, reply, blocks);
+  }
+  CO_RETURN_IF_ERROR(deadline.StatusOf(status));
+  Learn(expects, context);
+  co_return FromBytes(request, &reply, *buffers_, destinations);
+}
+
+#define TENSORKV_INSTANTIATE(name, ...)                           \
+  template Task<absl::StatusOr<name##Reply>> UnaryCalls::Call(    \
+      const name##Request& request, const CallDeadline& deadline, \
+      absl::Span<const Destination> destinations, bool blocks);
+TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
+#undef TENSORKV_INSTANTIATE
+
+}  // namespace tensorkv

@@ -1,0 +1,419 @@
+#include "client/internal/worker/worker_recovery.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/status_macros.h"
+#include "client/compression/compressor.h"
+#include "client/internal/transfer/tensor_memory.h"
+#include "client/internal/worker/lease_renewal.h"
+#include "client/internal/worker/worker_errors.h"
+#include "contract/reason.h"
+#include "contract/request_fields.h"
+
+namespace tensorkv {
+namespace {
+
+// Bounds how long a call waits for the worker to leave.
+constexpr absl::Duration kLongestLeave = absl::Seconds(5);
+
+// Says how often to look whether a former self is gone.
+constexpr int kAttemptsPerLease = 10;
+
+// Passes between attempts at what has failed twice.
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+// Returns the highest step that the worker of that name has pushed to any
+// server.
+Step StepOfWorker(const NamespaceStatus& name_space, absl::string_view name) {
+  for (const WorkerStatus& worker : name_space.workers()) {
+    if (worker.name() == name) return worker.step();
+  }
+  return 0;
+}
+
+bool IsCancelled(const SharedCanceller& canceller) {
+  return canceller != nullptr && canceller->is_cancelled();
+}
+
+// Returns the error of a verb that its caller has cancelled.
+absl::Status Cancelled() {
+  return absl::CancelledError(
+      "cancelled by the caller; the call may have been made");
+}
+
+// Groups the entries by their keys: those of a key count as one contribution
+// when they are pushed together.
+std::vector<std::vector<PushEntry>> ByKey(
+    const std::vector<PushEntry>& entries) {
+  std::vector<std::vector<PushEntry>> keys;
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (const PushEntry& entry : entries) {
+    const auto [place, is_new] = places.try_emplace(entry.key, keys.size());
+    if (is_new) keys.emplace_back();
+    keys[place->second].push_back(entry);
+  }
+  return keys;
+}
+
+// Returns whether any entry is of rows, as all are then.
+bool HasRows(const std::vector<PushEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const PushEntry& entry) { return bool{entry.rows}; });
+}
+
+// Makes one attempt for the rounds of one contribution.
+absl::Status AwaitRound(const Worker& worker, Step step,
+                        const std::vector<PushEntry>& entries, Client waiter) {
+  if (HasRows(entries)) {
+    // There is no such call for rows; this one waits for later steps, too.
+    std::vector<std::string> keys;
+    for (const PushEntry& entry : entries) keys.push_back(entry.key);
+    return waiter.Pull(keys).status();
+  }
+  return waiter
+      .PushPull(entries, {.step = step, .is_encoded = true, .worker = worker})
+      .status();
+}
+
+}  // namespace
+
+absl::StatusOr<JoinReply> WorkerRecovery::Join(
+    const Client& client, const WorkerOptions& options, uint64_t namespace_uid,
+    const RetryEnvironment& environment, absl::Duration latest,
+    const SharedCanceller& canceller) {
+  const absl::Duration end =
+      std::min(latest, environment.now() + options.takeover_timeout);
+  for (;;) {
+    absl::StatusOr<JoinReply> reply =
+        client.NoLongerThan(latest - environment.now())
+            .Join(options.name, options.lease, namespace_uid, options.rank);
+    const absl::Duration left = end - environment.now();
+    if (!absl::IsAlreadyExists(reply.status()) ||
+        left <= absl::ZeroDuration()) {
+      return reply;
+    }
+    if (IsCancelled(canceller)) return Cancelled();
+    environment.sleep(std::min(options.lease / kAttemptsPerLease, left),
+                      canceller);
+    // There is no time for another call, which would not say who has the name.
+    if (environment.now() >= latest) return reply;
+  }
+}
+
+WorkerRecovery::WorkerRecovery(Client& client, const WorkerOptions& options,
+                               RetryEnvironment environment,
+                               const NamespaceStatus& name_space,
+                               const JoinReply& joined)
+    : client_(client),
+      options_(options),
+      environment_(std::move(environment)),
+      is_repeatable_(name_space.config().mode() == v1::MODE_SYNC ||
+                     name_space.config().mode() == v1::MODE_BOUNDED),
+      has_rounds_(name_space.config().mode() == v1::MODE_SYNC),
+      namespace_uid_(name_space.uid()),
+      copies_(client_.transfer().max_idle_bytes,
+              client_.transfer().max_idle_time, environment_.run_after),
+      open_(name_space.config().max_open_rounds()),
+      joined_{WorkerOf(joined.worker()), joined.server_incarnation()},
+      lease_(std::make_unique<LeaseRenewal>(client_, options.lease,
+                                            options.on_membership_lost)) {
+  open_.BeginWith(joined.next_step());
+  open_.RepeatUpTo(StepOfWorker(name_space, options.name));
+}
+
+WorkerRecovery::~WorkerRecovery() {
+  lease_.reset();
+  if (!client_.worker()) return;
+  // A worker that cannot say so loses its lease. One that could not say before
+  // that it is done tries again.
+  Leave(leave_cause_).IgnoreError();
+}
+
+absl::Status WorkerRecovery::Leave(LeaveCause cause) {
+  leave_cause_ = cause;
+  has_left_ = true;
+  return client_.Leave(std::min(options_.lease, kLongestLeave), cause);
+}
+
+WorkerRecovery::Joined WorkerRecovery::joined() const {
+  MutexLock lock(&joined_mutex_);
+  return joined_;
+}
+
+absl::Status WorkerRecovery::Rejoin(SharedCanceller canceller,
+                                    std::optional<absl::Duration> timeout) {
+  const Attempt attempt = Begin(std::move(canceller), timeout);
+  if (!recovery_mutex_.LockUnlessCancelled(attempt.canceller,
+                                           attempt.end - environment_.now())) {
+    if (IsCancelled(attempt.canceller)) return Cancelled();
+    return absl::DeadlineExceededError(
+        "another call that joins again has not ended in time");
+  }
+  const absl::Cleanup unlock = [this] { recovery_mutex_.unlock(); };
+  has_left_ = false;
+  leave_cause_ = LeaveCause::kLost;
+  return JoinAgain(attempt);
+}
+
+absl::Status WorkerRecovery::JoinAgain(const Attempt& attempt) {
+  ASSIGN_OR_RETURN(const JoinReply reply,
+                   Join(client_, options_, namespace_uid_, environment_,
+                        attempt.end, attempt.canceller));
+  {
+    MutexLock lock(&joined_mutex_);
+    if (reply.server_incarnation() == joined_.incarnation) {
+      open_.BeginWith(reply.next_step());
+    } else {
+      open_.GoBackTo(reply.next_step());
+    }
+    joined_ = {WorkerOf(reply.worker()), reply.server_incarnation()};
+  }
+  lease_->SetMember();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerRecovery::membership() const { return lease_->membership(); }
+
+absl::StatusOr<WorkerRecovery::Contribution> WorkerRecovery::Keep(
+    Step step, std::vector<PushEntry> entries, const SharedCanceller& canceller,
+    Residuals& left) {
+  // Without a step the server would not know the contribution again, and nobody
+  // here when its round has closed.
+  if (is_repeatable_ && step == 0) {
+    return absl::InvalidArgumentError(
+        "push: expected a step of at least 1, got 0");
+  }
+  const Canceller::Use use(canceller);
+  if (!use.may_begin()) return Cancelled();
+  // Where pushes are not known again, each is a new one, of whatever step.
+  ASSIGN_OR_RETURN(entries, client_.Encode(is_repeatable_ ? step : 0,
+                                           std::move(entries), &left));
+  if (options_.keeps_copies) {
+    RETURN_IF_ERROR(CopyTensors(entries, *copies_.pool()));
+  }
+  return open_.Add(step, std::move(entries));
+}
+
+absl::StatusOr<PushReply> WorkerRecovery::PushOnce(
+    Client& client, const Worker& worker, Step step,
+    std::vector<PushEntry> entries) {
+  const PushOptions options = {
+      .step = step, .is_encoded = true, .worker = worker};
+  return HasRows(entries) ? client.PushRows(std::move(entries), options)
+                          : client.Push(std::move(entries), options);
+}
+
+absl::Status WorkerRecovery::AwaitRepeated(const std::vector<std::string>& keys,
+                                           const Attempt& attempt,
+                                           const Client& waiter) {
+  const absl::flat_hash_set<absl::string_view> read(keys.begin(), keys.end());
+  // Before what is kept: that is for the server which has accepted it, or a
+  // later one, which refuses it then.
+  const Worker worker = joined().worker;
+  for (const Contribution& contribution : open_.InOrder()) {
+    std::vector<PushEntry> entries;
+    for (const PushEntry& entry : *contribution.entries) {
+      if (read.contains(entry.key)) entries.push_back(entry);
+    }
+    if (entries.empty()) continue;
+    absl::Status status = AwaitRound(worker, contribution.step, entries,
+                                     WithDeadline(attempt, waiter));
+    if (IsObsolete(status)) {
+      for (const std::vector<PushEntry>& each : ByKey(entries)) {
+        status = AwaitRound(worker, contribution.step, each,
+                            WithDeadline(attempt, waiter));
+        if (!IsObsolete(status)) RETURN_IF_ERROR(status);
+      }
+    } else {
+      RETURN_IF_ERROR(status);
+    }
+    for (const PushEntry& entry : entries) {
+      open_.RemoveKey(contribution, entry.key);
+    }
+  }
+  return absl::OkStatus();
+}
+
+WorkerRecovery::Attempt WorkerRecovery::Begin(
+    SharedCanceller canceller, std::optional<absl::Duration> timeout) const {
+  return NextAttempt(
+      {.end = environment_.now() + timeout.value_or(options_.step_timeout),
+       .canceller = std::move(canceller)});
+}
+
+WorkerRecovery::Attempt WorkerRecovery::NextAttempt(
+    const Attempt& attempt) const {
+  return {.end = attempt.end,
+          .recoveries = recoveries_begun_,
+          .as = joined(),
+          .canceller = attempt.canceller};
+}
+
+Client WorkerRecovery::WithDeadline(const Attempt& attempt,
+                                    const Client& client) const {
+  return client.NoLongerThan(attempt.end - environment_.now());
+}
+
+absl::Status WorkerRecovery::Repair(const absl::Status& cause,
+                                    const Attempt& attempt) {
+  if (environment_.now() >= attempt.end) return cause;
+  // A pull or a barrier is made again as it is.
+  if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
+    return absl::OkStatus();
+  }
+  if (!open_.IsRepairable(cause)) return cause;
+  return Recover(cause, attempt);
+}
+
+absl::Status WorkerRecovery::RetryContribution(const Contribution& contribution,
+                                               const absl::Status& cause,
+                                               const Attempt& attempt) {
+  absl::Status status = cause;
+  if (MayBePushedAgain(cause) || MayMeanRestart(cause)) {
+    status = Recover(cause, attempt, &contribution);
+  }
+  if (!status.ok()) open_.Remove(contribution);
+  return status;
+}
+
+bool WorkerRecovery::MayBePushedAgain(const absl::Status& status) const {
+  return open_.IsRepairable(status) ||
+         ReasonOf(status) == Reason::kStripeFailed ||
+         (is_repeatable_ &&
+          (IsUncertain(status) || ReasonOf(status) == Reason::kWorkerLost));
+}
+
+absl::Status WorkerRecovery::Recover(const absl::Status& cause,
+                                     const Attempt& attempt,
+                                     const Contribution* own) {
+  if (!recovery_mutex_.LockUnlessCancelled(attempt.canceller,
+                                           attempt.end - environment_.now())) {
+    return IsCancelled(attempt.canceller) ? Cancelled() : cause;
+  }
+  const absl::Cleanup unlock = [this] { recovery_mutex_.unlock(); };
+  // The open contributions were for a state that is gone.
+  if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
+  // All that there is was pushed again since the attempt began.
+  if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
+    return absl::OkStatus();
+  }
+  const uint64_t number = ++recoveries_begun_;
+  absl::Status status = RecoverInTime(cause, attempt, own);
+  if (status.ok()) last_that_succeeded_ = number;
+  return status;
+}
+
+absl::Status WorkerRecovery::RecoverInTime(const absl::Status& cause,
+                                           const Attempt& attempt,
+                                           const Contribution* own) {
+  bool is_member = !NeedsToJoin(cause);
+  absl::Status status = cause;
+  // A known restart stays known when an attempt ends otherwise.
+  absl::Status known = cause;
+  while (environment_.now() < attempt.end) {
+    if (IsCancelled(attempt.canceller)) return Cancelled();
+    if (MayMeanRestart(status)) known = status;
+    status = RecoverOnce(known, attempt, is_member, own);
+    if (status.ok() || !MayRecoverAfter(status, is_member)) return status;
+    is_member = is_member && !NeedsToJoin(status);
+    environment_.sleep(kPause, attempt.canceller);
+  }
+  return status;
+}
+
+absl::Status WorkerRecovery::RecoverOnce(const absl::Status& cause,
+                                         const Attempt& attempt,
+                                         bool& is_member,
+                                         const Contribution* own) {
+  if (!is_member) {
+    if (has_left_) return cause;
+    const absl::Status joined = JoinAgain(attempt);
+    // The server that was restarted does not have this namespace.
+    if (ReasonOf(cause) == Reason::kServerRestarted &&
+        IsAnotherNamespace(joined)) {
+      return cause;
+    }
+    RETURN_IF_ERROR(joined);
+    // Another thread has left meanwhile, and makes no more steps.
+    if (has_left_) {
+      Leave(leave_cause_).IgnoreError();  // then its lease ends
+      return cause;
+    }
+  }
+  is_member = true;
+  if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
+  // The call may have been made, and would count twice.
+  if (!is_repeatable_ && ReasonOf(cause) == Reason::kOutcomeUnknown) {
+    return cause;
+  }
+  return PushWhatMayBeMissing(attempt, own);
+}
+
+bool WorkerRecovery::MayRecoverAfter(const absl::Status& status,
+                                     bool is_member) const {
+  if (!is_member) return IsUncertain(status);
+  // When all push again at once, memory may be short for a while.
+  return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
+}
+
+absl::Status WorkerRecovery::PushWhatMayBeMissing(const Attempt& attempt,
+                                                  const Contribution* own) {
+  const Client client = client_.WithCanceller(attempt.canceller);
+  // Calls of others are not made twice where the server would not notice.
+  if (!is_repeatable_) {
+    return own != nullptr ? PushAgain(WithDeadline(attempt, client), *own)
+                          : absl::OkStatus();
+  }
+  for (const Contribution& contribution : open_.InOrder()) {
+    const absl::Status status =
+        PushAgain(WithDeadline(attempt, client), contribution);
+    if (status.ok()) continue;
+    // A contribution that is refused for good must not stand in the way of the
+    // others.
+    if (!MayRecoverAfter(status, /*is_member=*/true) &&
+        !absl::IsCancelled(status)) {
+      open_.Remove(contribution);
+    }
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerRecovery::PushAgain(Client client,
+                                       const Contribution& contribution) {
+  const absl::StatusOr<PushReply> reply = PushOnce(
+      client, joined().worker, contribution.step, *contribution.entries);
+  // Some keys have no use for it; which ones shows one by one.
+  if (IsObsolete(reply.status())) return PushKeysAgain(client, contribution);
+  RETURN_IF_ERROR(reply.status());
+  open_.OnPushReply(*reply, contribution);
+  return absl::OkStatus();
+}
+
+absl::Status WorkerRecovery::PushKeysAgain(Client& client,
+                                           const Contribution& contribution) {
+  for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
+    const std::string key = entries.front().key;
+    const absl::Status status =
+        PushOnce(client, joined().worker, contribution.step, std::move(entries))
+            .status();
+    if (IsObsolete(status)) {
+      // Another server may have a slice of the key whose round is open.
+      const bool is_awaited =
+          IsRepeating() && ReasonOf(status) == Reason::kStepClosed;
+      if (!is_awaited) open_.RemoveKey(contribution, key);
+    } else {
+      RETURN_IF_ERROR(status);
+    }
+  }
+  open_.SetWaiting(contribution);
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,165 @@
+// Keeps a worker a member of its group, and has what it pushes arrive.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_WORKER_WORKER_RECOVERY_H_
+#define TENSORKV_CLIENT_INTERNAL_WORKER_WORKER_RECOVERY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "client/client.h"
+#include "client/internal/retry/retry_loop.h"
+#include "client/internal/transfer/trimmed_pool.h"
+#include "client/internal/worker/cancellable_mutex.h"
+#include "client/internal/worker/open_contributions.h"
+#include "client/leave_cause.h"
+#include "client/worker_options.h"
+
+namespace tensorkv {
+
+class LeaseRenewal;
+
+// Keeps what a worker is, and what it has pushed until that has become part of
+// the keys. Where a call has failed, it does what lets the call be made again:
+// joins again, and pushes what the server may lack. Thread-safe.
+class WorkerRecovery {
+ public:
+  using Contribution = OpenContributions::Contribution;
+
+  // Joined holds what the worker has become.
+  struct Joined {
+    Worker worker;
+    uint64_t incarnation = 0;  // of the server that has accepted it
+  };
+  // An attempt at a verb.
+  struct Attempt {
+    absl::Duration end;       // of the verb
+    uint64_t recoveries = 0;  // that had begun before the attempt
+    Joined as;
+    SharedCanceller canceller;
+  };
+
+  // Joins as the options say. Waits for a former self to lose its lease, until
+  // `latest` at most.
+  static absl::StatusOr<JoinReply> Join(
+      const Client& client, const WorkerOptions& options,
+      uint64_t namespace_uid, const RetryEnvironment& environment,
+      absl::Duration latest = absl::InfiniteDuration(),
+      const SharedCanceller& canceller = nullptr);
+
+  // `client`, which has joined with the reply `joined`, outlives it.
+  WorkerRecovery(Client& client, const WorkerOptions& options,
+                 RetryEnvironment environment,
+                 const NamespaceStatus& name_space, const JoinReply& joined);
+  // Unless the worker has left, says that it is lost, if it can do so within a
+  // few seconds.
+  ~WorkerRecovery();
+
+  // These do what those of WorkerClient do.
+  absl::Status Leave(LeaveCause cause);
+  absl::Status membership() const;
+  absl::Status Rejoin(SharedCanceller canceller,
+                      std::optional<absl::Duration> timeout);
+
+  // Encodes or copies the entries, and keeps them in open() from before they
+  // are pushed. `left` is as Client::Encode has it.
+  absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
+                                    const SharedCanceller& canceller,
+                                    Residuals& left);
+  OpenContributions& open() { return open_; }
+
+  // Return the first attempt at a verb, and the next one.
+  Attempt Begin(SharedCanceller canceller,
+                std::optional<absl::Duration> timeout) const;
+  Attempt NextAttempt(const Attempt& attempt) const;
+  // Returns the client, whose calls end with the attempt's verb.
+  Client WithDeadline(const Attempt& attempt, const Client& client) const;
+
+  // Makes one attempt as `worker`, as tensors or rows, whichever they are.
+  static absl::StatusOr<PushReply> PushOnce(Client& client,
+                                            const Worker& worker, Step step,
+                                            std::vector<PushEntry> entries);
+  // Returns OK if the failed call may be made again; else why not.
+  absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
+  // Makes sure that the server has the contribution, whose push has failed with
+  // `cause`, and returns OK; else forgets the contribution.
+  absl::Status RetryContribution(const Contribution& contribution,
+                                 const absl::Status& cause,
+                                 const Attempt& attempt);
+
+  // Returns whether the worker makes steps again of which servers may have
+  // later ones.
+  bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
+  // Waits for the rounds of these keys that have contributions which are kept.
+  // A Pull would wait for later ones, too, which servers that have not gone
+  // back have of this worker, and which the group comes to only after these.
+  absl::Status AwaitRepeated(const std::vector<std::string>& keys,
+                             const Attempt& attempt, const Client& waiter);
+
+ private:
+  Joined joined() const;
+  absl::Status JoinAgain(const Attempt& attempt)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+
+  // Returns whether it helps to push again the contributions that are open, and
+  // does no harm.
+  bool MayBePushedAgain(const absl::Status& status) const;
+
+  // Joins again if need be, and pushes all contributions that are open, or in
+  // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
+  absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
+                       const Contribution* own = nullptr);
+  // Makes attempts to recover until one succeeds, none may, or time is over.
+  absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
+                             const Contribution* own)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // Makes one attempt to recover, where `cause` made it necessary or shows a
+  // restart; sets `is_member` when it has joined.
+  absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
+                           bool& is_member, const Contribution* own)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // Returns whether another attempt may do better than one that has ended so.
+  bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
+  absl::Status PushWhatMayBeMissing(const Attempt& attempt,
+                                    const Contribution* own);
+  absl::Status PushAgain(Client client, const Contribution& contribution);
+  absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
+
+  Client& client_;
+  const WorkerOptions options_;
+  const RetryEnvironment environment_;
+  // True if the server knows a contribution again that it has.
+  const bool is_repeatable_;
+  const bool has_rounds_;
+  const uint64_t namespace_uid_;
+  const TrimmedPool copies_;
+  OpenContributions open_;
+  // Changes in one step with what open_ knows of it. So a push that is signed
+  // by the worker of an attempt, and not forgotten after that began, is made
+  // for the state of that server.
+  mutable Mutex joined_mutex_;
+  Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
+
+  // True from Leave to Rejoin: the worker does not join again by itself.
+  std::atomic<bool> has_left_ = false;
+  std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
+
+  // Held by the one recovery at a time, while it makes its calls.
+  CancellableMutex recovery_mutex_;
+  std::atomic<uint64_t> recoveries_begun_ = 0;
+  uint64_t last_that_succeeded_ ABSL_GUARDED_BY(recovery_mutex_) = 0;
+
+  std::unique_ptr<LeaseRenewal> lease_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_WORKER_WORKER_RECOVERY_H_

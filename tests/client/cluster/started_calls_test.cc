@@ -1,0 +1,172 @@
+// Calls to a cluster that nobody waits for.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "client/connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/cluster/test_cluster.h"
+#include "tests/contracts/caller.h"
+#include "tests/testing/num_threads.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Caller;
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::NumThreads;
+using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::TestCluster;
+using ::testing::Each;
+using ::testing::SizeIs;
+
+constexpr size_t kNumServers = 3;
+
+// Three servers with a key each, and pulls that wait for the next version of
+// all three.
+class StartedClusterCallsTest : public ::testing::Test {
+ protected:
+  StartedClusterCallsTest() {
+    for (size_t i = 0; i < kNumServers; ++i) {
+      const std::string key = cluster_.KeyOf(i);
+      const absl::StatusOr<Version> version = others_.Init(key, Full({1}, 1));
+      EXPECT_THAT(version, IsOk());
+      request_.entries.push_back({.key = key, .min_version = *version + 1});
+    }
+  }
+
+  void Start(size_t count, const CallOptions& options) {
+    while (replies_.size() < count) {
+      PullReply& reply = *replies_.emplace_back(new PullReply);
+      connection_->Start(AnyCall(request_, reply), options, threads_,
+                         [this](absl::Status status) {
+                           MutexLock lock(&mutex_);
+                           statuses_.push_back(std::move(status));
+                           has_ended_.SignalAll();
+                         });
+    }
+  }
+  // Returns when as many calls wait at the servers, all together.
+  void AwaitWaiting(uint64_t count) {
+    while (others_.Describe()->calls_waiting() < count) {
+      std::this_thread::yield();
+    }
+  }
+  // Of all calls, once they have ended.
+  std::vector<absl::Status> Statuses() {
+    MutexLock lock(&mutex_);
+    while (statuses_.size() < replies_.size()) has_ended_.Wait(&mutex_);
+    return statuses_;
+  }
+
+  const TestCluster cluster_{kNumServers};
+  const std::unique_ptr<Connection> connection_ = cluster_.Connect();
+  // Connections of their own: what waits takes up the others.
+  const std::unique_ptr<Connection> other_connection_ = cluster_.Connect();
+  const Caller others_ = Caller(*other_connection_, "");
+  CallThreads threads_{1};
+  PullRequest request_;
+  std::vector<std::unique_ptr<PullReply>> replies_;
+  Mutex mutex_;
+  CondVar has_ended_;
+  std::vector<absl::Status> statuses_;
+};
+
+TEST_F(StartedClusterCallsTest, ThousandThatWaitTakeFewThreads) {
+  constexpr size_t kNumCalls = 1000;
+  // Those of gRPC and of the servers are there then.
+  ASSERT_THAT(Caller(*connection_, "")
+                  .PullMany({{request_.entries[0].key},
+                             {request_.entries[1].key},
+                             {request_.entries[2].key}}),
+              IsOk());
+  const int threads_before = NumThreads();
+
+  Start(kNumCalls, {.timeout = absl::Minutes(5)});
+  // A server takes so many at a time.
+  AwaitWaiting(kNumServers * 128);
+  EXPECT_LE(NumThreads() - threads_before, 20);
+  for (const PullEntry& entry : request_.entries) {
+    ASSERT_THAT(others_.Push(entry.key, Full({1}, 1)), IsOk());
+  }
+
+  EXPECT_THAT(Statuses(), Each(IsOk()));
+  EXPECT_THAT(statuses_, SizeIs(kNumCalls));
+  for (const auto& reply : replies_) {
+    ASSERT_THAT(reply->values, SizeIs(kNumServers));
+  }
+}
+
+TEST_F(StartedClusterCallsTest, CancellingEndsThem) {
+  const auto canceller = std::make_shared<Canceller>();
+  Start(10, {.timeout = absl::Minutes(5), .canceller = canceller});
+  AwaitWaiting(kNumServers * 10);
+
+  canceller->Cancel();
+
+  EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
+}
+
+TEST_F(StartedClusterCallsTest, TimeoutEndsThem) {
+  Start(10, {.timeout = absl::Milliseconds(50)});
+
+  EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
+}
+
+// Whoever starts a call may let go of the connection in what it tells.
+TEST(StartedClusterCallTest, ConnectionMayGoWhenItsLastCallHasEnded) {
+  const TestCluster cluster(kNumServers);
+  std::unique_ptr<Connection> connection = cluster.Connect();
+  const ListRequest request;
+  ListReply reply;
+  CallThreads threads(1);
+  const auto is_gone = std::make_shared<Notification>();
+  Connection& used = *connection;
+
+  used.Start(AnyCall(request, reply), {}, threads,
+             [is_gone, last = std::move(connection)](absl::Status) mutable {
+               last = nullptr;
+               is_gone->Notify();
+             });
+
+  is_gone->WaitForNotification();
+}
+
+// Those of a server that is down ask together where it is by now.
+TEST(StartedClusterCallTest, CallsAtAServerThatIsDownEnd) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  ASSERT_THAT(Caller(*connection, "").Init(cluster.KeyOf(1), Full({1}, 1)),
+              IsOk());
+  const PullRequest request = {.entries = {{.key = cluster.KeyOf(1)}}};
+  cluster.Stop(1);
+  std::vector<PullReply> replies(20);
+  std::vector<std::shared_ptr<Notification>> ends;
+  std::vector<absl::Status> statuses(replies.size());
+  CallThreads threads(1);
+
+  for (size_t i = 0; i < replies.size(); ++i) {
+    ends.push_back(std::make_shared<Notification>());
+    connection->Start(AnyCall(request, replies[i]),
+                      {.timeout = absl::Milliseconds(300)}, threads,
+                      [&statuses, i, end = ends[i]](absl::Status status) {
+                        statuses[i] = std::move(status);
+                        end->Notify();
+                      });
+  }
+
+  for (const auto& end : ends) end->WaitForNotification();
+  EXPECT_THAT(statuses, Each(StatusIs(absl::StatusCode::kUnavailable)));
+}
+
+}  // namespace
+}  // namespace tensorkv
