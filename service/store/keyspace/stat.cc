@@ -69,7 +69,9 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
           if (!number.ok()) return self->End(number.status());
           self->at_ = SnapshotOf(self->request_.at().series(), *number);
           self->GoOn(self->ReadKeys());
-        });
+        },
+        {.num_keys = static_cast<size_t>(request_.keys_size()),
+         .bytes = request_.SpaceUsedLong()});
   }
 
  private:

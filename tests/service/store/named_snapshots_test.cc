@@ -165,6 +165,33 @@ TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
 }
 
+TEST_F(NamedSnapshotsTest, ReadersThatWaitAreCountedByWhatTheyAskFor) {
+  constexpr size_t kNumKeys = 2'000;
+  const std::string key(1'000, 'k');
+  ASSERT_OK(InitNow(store_, {.entries = {{key, Full({2}, 1)}}}));
+  StatRequest stat;
+  *stat.mutable_at() = SnapshotAtLeast("s", 1);
+  PullRequest pull = {.at = SnapshotAtLeast("s", 2)};
+  for (size_t i = 0; i < kNumKeys; ++i) {
+    stat.add_keys(key);
+    pull.entries.push_back({key});
+  }
+  const uint64_t before = Summary().memory.metadata;
+  const Answer<absl::StatusOr<StatReply>> told;
+  store_.Stat(stat, {}, [told](auto reply) { told.Set(std::move(reply)); });
+  EXPECT_GE(Summary().memory.metadata, before + kNumKeys * key.size());
+  const Answer<absl::StatusOr<PullReply>> pulled;
+  store_.Pull(pull, {}, [pulled](auto reply) { pulled.Set(std::move(reply)); });
+  EXPECT_GE(Summary().memory.metadata, before + 2 * kNumKeys * key.size());
+
+  ASSERT_OK(Create(CreateOf("s")));
+  ASSERT_OK_AND_ASSIGN(const StatReply reply, told.Wait());
+  EXPECT_THAT(reply.keys(), SizeIs(kNumKeys));
+  ASSERT_OK(Create(CreateOf("s")));
+  ASSERT_OK_AND_ASSIGN(const PullReply values, pulled.Wait());
+  EXPECT_THAT(values.values, SizeIs(kNumKeys));
+}
+
 TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {
   ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
   for (int i = 0; i < 10'000; ++i) ASSERT_OK(Create(CreateOf("s")));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/counted_buffer.h"
+#include "service/store/keyspace/pull/pull_call.h"
 #include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/pull/row_check.h"
 #include "service/store/keyspace/snapshots/call_at_snapshot.h"
@@ -139,7 +140,10 @@ void StartPullAt(NamespaceState& state, PullRequest request,
   absl::Status status = CheckFields(request);
   if (!status.ok()) return std::move(done)(std::move(status));
   const SnapshotReference at = *request.at;
-  const auto shared = std::make_shared<const PullRequest>(std::move(request));
+  const RequestSize size = {.num_keys = request.entries.size(),
+                            .bytes = WaitingBytes(state, request)};
+  // Nobody reads it any more when it is sent.
+  const auto shared = std::make_shared<PullRequest>(std::move(request));
   const CallContext rest = {.max_reply_bytes = context.max_reply_bytes,
                             .cancellation = context.cancellation};
   StartAtSnapshot<PullReply>(
@@ -149,8 +153,10 @@ void StartPullAt(NamespaceState& state, PullRequest request,
       },
       [&state, shared, rest,
        done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
-        SendRead(state, *shared, rest, std::move(reply), std::move(done));
-      });
+        SendRead(state, std::move(*shared), rest, std::move(reply),
+                 std::move(done));
+      },
+      size);
 }
 
 }  // namespace tensorkv

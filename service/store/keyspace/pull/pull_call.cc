@@ -20,6 +20,11 @@ namespace tensorkv {
 
 namespace {
 
+// Besides its name: the entry, a watch, a pin, a value of the reply.
+constexpr uint64_t kEntryOverheadBytes = sizeof(PullEntry) +
+                                         sizeof(KeyWatches::Watch) +
+                                         sizeof(KeyPtr) + sizeof(Value);
+
 absl::Status CheckFields(const NamespaceState& state,
                          const PullRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
@@ -97,14 +102,14 @@ PullCall::PullCall(NamespaceState& state, PullRequest&& request, Step last,
   }
 }
 
-uint64_t PullCall::size_bytes() const {
-  uint64_t bytes = kOverheadBytes;
-  for (const PullEntry& entry : request_.entries) {
+uint64_t WaitingBytes(const NamespaceState& state, const PullRequest& request) {
+  uint64_t bytes = 0;
+  for (const PullEntry& entry : request.entries) {
     bytes += kEntryOverheadBytes + entry.key.capacity();
     if (!entry.rows) continue;
     const Tensor& ids = entry.rows->tensor();
     // Ids of a stream have been staged.
-    if (IsCountedBy(*state_.memory.host().contributions, ids)) continue;
+    if (IsCountedBy(*state.memory.host().contributions, ids)) continue;
     bytes += ids.size_bytes();
   }
   return bytes;

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_CALL_AT_SNAPSHOT_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_CALL_AT_SNAPSHOT_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -18,6 +20,13 @@
 
 namespace tensorkv {
 
+// How much a call asks for: the keys that it names, and the bytes of its
+// request that nothing else counts.
+struct RequestSize {
+  size_t num_keys = 0;
+  uint64_t bytes = 0;
+};
+
 // One call from its start to its answer. Guarded by the namespace's mutex.
 template <typename Reply>
 class CallAtSnapshot : public WaitingCall {
@@ -27,10 +36,12 @@ class CallAtSnapshot : public WaitingCall {
       absl::AnyInvocable<absl::StatusOr<Reply>(NamedSnapshot& snapshot)>;
 
   CallAtSnapshot(NamespaceState& state, SnapshotReference reference,
-                 CallContext context, Read read, ReplyCallback<Reply> done)
+                 CallContext context, Read read, ReplyCallback<Reply> done,
+                 RequestSize size = {})
       : WaitingCall(std::move(context), state.Now()),
         state_(state),
         reference_(std::move(reference)),
+        size_(size),
         read_(std::move(read)),
         done_(std::move(done)) {
     reason = WaitReason::kSnapshot;
@@ -52,11 +63,19 @@ class CallAtSnapshot : public WaitingCall {
     return MissingSnapshot(state_, reference_);
   }
   void Fail(const absl::Status& status) override { answer_ = status; }
-  void Send() override { SendOnce(std::move(done_), std::move(answer_)); }
+  uint64_t size_bytes() const override { return kOverheadBytes + size_.bytes; }
+  void Send() override {
+    read_ = nullptr;
+    SendOnce(std::move(done_), std::move(answer_));
+  }
+  bool is_slow_to_send() const override {
+    return size_.num_keys > kKeysPerLock;
+  }
 
  protected:
   NamespaceState& state_;
   const SnapshotReference reference_;
+  const RequestSize size_;
   Read read_;
   ReplyCallback<Reply> done_;
   absl::StatusOr<Reply> answer_;
@@ -69,12 +88,12 @@ template <typename Reply>
 void StartAtSnapshot(NamespaceState& state, const SnapshotReference& reference,
                      CallContext context,
                      typename CallAtSnapshot<Reply>::Read read,
-                     ReplyCallback<Reply> done) {
+                     ReplyCallback<Reply> done, RequestSize size = {}) {
   absl::Status status = CheckReference(reference);
   if (!status.ok()) return std::move(done)(std::move(status));
   StartCall(state, std::make_shared<CallAtSnapshot<Reply>>(
                        state, reference, std::move(context), std::move(read),
-                       std::move(done)));
+                       std::move(done), size));
 }
 
 }  // namespace tensorkv
