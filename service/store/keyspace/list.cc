@@ -20,8 +20,11 @@ namespace {
 constexpr uint32_t kDefaultPageSize = 1000;
 constexpr uint32_t kMaxPageSize = 10000;
 
-// Bounds the statuses of a page.
+// Bound the statuses of a page, and how often it locks the mutex for names:
+// more often than present keys need.
 constexpr uint64_t kMaxPageBytes = 4 << 20;
+constexpr int kMaxLocksOfPage = 16;
+static_assert(kMaxLocksOfPage * kKeysPerLock > kMaxPageSize);
 
 // Returns the next keys after `*last`, and sets that to the last one that was
 // looked at; clears it if these were all. Errors: those of FindSnapshot.
@@ -67,7 +70,12 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
   std::vector<KeyMetadata> page;
   uint64_t bytes = 0;
   std::string last = request.page_token();
-  for (bool has_more = true; has_more;) {
+  bool has_more = true;
+  for (int num_locks = 0; has_more; ++num_locks) {
+    if (num_locks == kMaxLocksOfPage) {
+      reply.set_next_page_token(last);
+      break;
+    }
     ASSIGN_OR_RETURN(std::vector<KeyMetadata> keys,
                      NextKeys(*state_, request, &last, reply));
     has_more = !last.empty();

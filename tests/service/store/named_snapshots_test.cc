@@ -1,5 +1,6 @@
 // Named snapshots: what time and the device make of them, and what they cost.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -31,6 +32,8 @@ using ::tensorkv::testing::IsFilledWith;
 using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
@@ -190,6 +193,54 @@ TEST_F(NamedSnapshotsTest, ReadersThatWaitAreCountedByWhatTheyAskFor) {
   ASSERT_OK(Create(CreateOf("s")));
   ASSERT_OK_AND_ASSIGN(const PullReply values, pulled.Wait());
   EXPECT_THAT(values.values, SizeIs(kNumKeys));
+}
+
+TEST_F(NamedSnapshotsTest, IsListedInPagesOfBoundedWork) {
+  constexpr int kNumKeys = 20'000;
+  const auto init = [this](int from, int to) {
+    InitRequest request;
+    for (int i = from; i < to; ++i) {
+      request.entries.push_back({absl::StrCat("k", 100'000 + i), Full({1}, 1)});
+    }
+    ASSERT_OK(InitNow(store_, std::move(request)));
+  };
+  init(0, 1);
+  init(kNumKeys, kNumKeys + 1);
+  ASSERT_OK(Create(CreateOf("before")));
+  init(1, kNumKeys);
+  CreateSnapshotRequest some = CreateOf("some");
+  for (const char* prefix : {"k1", "k100000", "k10001", "k11"}) {
+    some.add_prefixes(prefix);
+  }
+  ASSERT_OK(Create(some));
+  some.set_series("few");
+  some.mutable_prefixes()->DeleteSubrange(0, 1);
+  ASSERT_OK(Create(some));
+  const auto list = [this](const std::string& series, const char* prefix) {
+    ListRequest request;
+    request.set_prefix(prefix);
+    request.set_page_size(10'000);
+    *request.mutable_at() = LatestSnapshot(series);
+    std::vector<std::string> names;
+    do {
+      num_looks = 0;
+      const absl::StatusOr<ListReply> page = store_.List(request);
+      EXPECT_OK(page.status());
+      EXPECT_LE(num_looks, 17'000);
+      for (const KeyStatus& key : page->keys()) names.push_back(key.key());
+      request.set_page_token(page->next_page_token());
+    } while (!request.page_token().empty());
+    EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+    return names;
+  };
+
+  EXPECT_THAT(list("before", ""), ElementsAre("k100000", "k120000"));
+  EXPECT_THAT(list("some", ""), SizeIs(kNumKeys + 1));
+  EXPECT_THAT(list("few", "k10000"), ElementsAre("k100000"));
+  // It begins where the snapshot has keys.
+  EXPECT_THAT(list("few", ""), SizeIs(1 + 10 + 10'000));
+  EXPECT_THAT(list("few", "k12"), IsEmpty());
+  EXPECT_EQ(num_looks, 0);
 }
 
 TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {
