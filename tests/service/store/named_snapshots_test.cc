@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,10 +67,11 @@ class NamedSnapshotsTest : public ::testing::Test {
     if (!reply.ok()) return reply.status();
     return std::move(reply->values.front());
   }
-  absl::Status Lease(const SnapshotReference& at, absl::Duration duration) {
+  absl::Status Lease(const SnapshotReference& at, absl::Duration duration,
+                     const std::string& name = "lease") {
     LeaseSnapshotRequest request;
     *request.mutable_at() = at;
-    request.set_lease("lease");
+    request.set_lease(name);
     EncodeDuration(duration, request.mutable_duration());
     return Await<LeaseSnapshotReply>([&](auto done) {
              store_.LeaseSnapshot(std::move(request), {}, std::move(done));
@@ -241,6 +243,49 @@ TEST_F(NamedSnapshotsTest, IsListedInPagesOfBoundedWork) {
   EXPECT_THAT(list("few", ""), SizeIs(1 + 10 + 10'000));
   EXPECT_THAT(list("few", "k12"), IsEmpty());
   EXPECT_EQ(num_looks, 0);
+}
+
+TEST_F(NamedSnapshotsTest, AreToldInPiecesHoweverMuchThereIsOfThem) {
+  constexpr int kNumSnapshots = 300;
+  constexpr int kNumLeases = 150;
+  CreateSnapshotRequest create = CreateOf("s");
+  (*create.mutable_metadata())["text"] = std::string(4'000, 'm');
+  for (int i = 0; i < kNumSnapshots; ++i) ASSERT_OK(Create(create));
+  // More series than one locking looks at.
+  for (int i = 0; i < 1'500; ++i) {
+    ASSERT_OK(Create(CreateOf(absl::StrCat("t", i))));
+  }
+  ListSnapshotsRequest list;
+  list.set_page_size(1'000);
+  std::set<std::pair<std::string, uint64_t>> told;
+  int num_pages = 0;
+  do {
+    ASSERT_OK_AND_ASSIGN(const ListSnapshotsReply page,
+                         Await<ListSnapshotsReply>([&](auto done) {
+                           store_.ListSnapshots(list, {}, std::move(done));
+                         }));
+    ++num_pages;
+    EXPECT_LE(page.ByteSizeLong(), (1 << 20) + 8'000);
+    for (const v1::SnapshotStatus& each : page.snapshots()) {
+      EXPECT_TRUE(told.emplace(each.series(), each.number()).second);
+    }
+    list.set_page_token(page.next_page_token());
+  } while (!list.page_token().empty());
+  EXPECT_THAT(told, SizeIs(kNumSnapshots + 1'500));
+  EXPECT_EQ(num_pages, 3);
+
+  for (int i = 0; i < kNumLeases; ++i) {
+    ASSERT_OK(Lease(SnapshotOf("s", 1), absl::Seconds(100),
+                    absl::StrCat("lease", i)));
+  }
+  DescribeSnapshotRequest describe;
+  *describe.mutable_at() = SnapshotOf("s", 1);
+  ASSERT_OK_AND_ASSIGN(const DescribeSnapshotReply described,
+                       Await<DescribeSnapshotReply>([&](auto done) {
+                         store_.DescribeSnapshot(describe, {}, std::move(done));
+                       }));
+  EXPECT_THAT(described.leases(), SizeIs(100));
+  EXPECT_EQ(described.snapshot().num_leases(), kNumLeases);
 }
 
 TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {

@@ -9,6 +9,12 @@
 #include "service/store/keyspace/snapshots/snapshot_status.h"
 
 namespace tensorkv {
+namespace {
+
+// Bounds what is made while others wait for the mutex.
+constexpr int kMaxLeasesTold = 100;
+
+}  // namespace
 
 void Namespace::DescribeSnapshot(DescribeSnapshotRequest request,
                                  CallContext context,
@@ -18,6 +24,7 @@ void Namespace::DescribeSnapshot(DescribeSnapshotRequest request,
     DescribeSnapshotReply reply;
     SetStatus(snapshot, now, reply.mutable_snapshot());
     for (const auto& [id, lease] : snapshot.leases) {
+      if (reply.leases_size() == kMaxLeasesTold) break;
       v1::SnapshotLease& out = *reply.add_leases();
       out.set_name(id.name);
       out.set_caller(id.caller);

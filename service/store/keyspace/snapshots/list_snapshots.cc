@@ -14,15 +14,18 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/snapshot_status.h"
+#include "service/store/looks.h"
 
 namespace tensorkv {
 namespace {
 
 constexpr uint32_t kDefaultSnapshotsOfPage = 100;
 constexpr uint32_t kMaxSnapshotsOfPage = 1000;
-// Bounds what a page has, and what it looks at.
+// Bound what a page has, how often it locks the mutex, and what it adds each
+// time.
 constexpr size_t kMaxSnapshotPageBytes = 1 << 20;
-constexpr size_t kMaxLooksOfPage = 4096;
+constexpr size_t kSnapshotBytesPerLock = 64 << 10;
+constexpr int kMaxLocksOfSnapshotPage = 32;
 
 // A place in the order of pages: after that number of that series. No name has
 // the character that is between the two in a token.
@@ -48,45 +51,64 @@ absl::StatusOr<Place> PlaceOf(absl::string_view token) {
   return place;
 }
 
-absl::StatusOr<ListSnapshotsReply> PageOf(const NamespaceState& state,
-                                          const ListSnapshotsRequest& request) {
-  const int page_size = static_cast<int>(
-      request.page_size() == 0
-          ? kDefaultSnapshotsOfPage
-          : std::min(request.page_size(), kMaxSnapshotsOfPage));
-  ASSIGN_OR_RETURN(Place last, PlaceOf(request.page_token()));
-  const std::string& prefix = request.series_prefix();
-  ListSnapshotsReply reply;
+// A page, and up to where it has come.
+struct Page {
+  int size = 0;
+  Place last;
   size_t bytes = 0;
-  size_t num_looks = 0;
+  ListSnapshotsReply reply;
+
+  bool is_full() const {
+    return reply.snapshots_size() == size || bytes > kMaxSnapshotPageBytes;
+  }
+};
+
+// Adds what one locking of the mutex may add. Returns whether to go on; sets
+// the token if the page is full and another follows.
+bool AddSome(const NamespaceState& state, const std::string& prefix,
+             Page& page) {
+  const size_t max_bytes = page.bytes + kSnapshotBytesPerLock;
+  size_t num_series = 0;
   MutexLock lock(&state.mutex);
   const absl::Duration now = state.Now();
   const Series::Map& all = state.named->series();
-  for (auto it = all.lower_bound(std::max(prefix, last.series));
+  for (auto it = all.lower_bound(std::max(prefix, page.last.series));
        it != all.end() && absl::StartsWith(it->first, prefix); ++it) {
     const Series& series = it->second;
-    auto next = it->first == last.series
-                    ? series.snapshots.upper_bound(last.number)
+    auto next = it->first == page.last.series
+                    ? series.snapshots.upper_bound(page.last.number)
                     : series.snapshots.begin();
     for (; next != series.snapshots.end() && next->second.is_ready; ++next) {
-      if (reply.snapshots_size() == page_size ||
-          bytes > kMaxSnapshotPageBytes) {
-        reply.set_next_page_token(last.ToToken());
-        return reply;
-      }
-      v1::SnapshotStatus* const status = reply.add_snapshots();
+      if (page.is_full()) page.reply.set_next_page_token(page.last.ToToken());
+      if (page.is_full() || page.bytes > max_bytes) return !page.is_full();
+      CountLook();
+      v1::SnapshotStatus* const status = page.reply.add_snapshots();
       SetStatus(next->second, now, status);
-      bytes += status->ByteSizeLong();
-      last = {series.name, next->first};
-      ++num_looks;
+      page.bytes += status->ByteSizeLong();
+      page.last = {series.name, next->first};
     }
-    if (++num_looks > kMaxLooksOfPage) {
-      last = {series.name, UINT64_MAX};
-      reply.set_next_page_token(last.ToToken());
-      return reply;
-    }
+    if (++num_series < kKeysPerLock) continue;
+    page.last = {series.name, UINT64_MAX};
+    return true;
   }
-  return reply;
+  return false;
+}
+
+absl::StatusOr<ListSnapshotsReply> PageOf(const NamespaceState& state,
+                                          const ListSnapshotsRequest& request) {
+  Page page;
+  page.size = static_cast<int>(
+      request.page_size() == 0
+          ? kDefaultSnapshotsOfPage
+          : std::min(request.page_size(), kMaxSnapshotsOfPage));
+  ASSIGN_OR_RETURN(page.last, PlaceOf(request.page_token()));
+  for (int num_locks = 1; AddSome(state, request.series_prefix(), page);
+       ++num_locks) {
+    if (num_locks < kMaxLocksOfSnapshotPage) continue;
+    page.reply.set_next_page_token(page.last.ToToken());
+    break;
+  }
+  return std::move(page.reply);
 }
 
 }  // namespace
