@@ -78,6 +78,13 @@ class NamedSnapshotsTest : public ::testing::Test {
            })
         .status();
   }
+  absl::StatusOr<DescribeSnapshotReply> Describe(const SnapshotReference& at) {
+    DescribeSnapshotRequest request;
+    *request.mutable_at() = at;
+    return Await<DescribeSnapshotReply>([&](auto done) {
+      store_.DescribeSnapshot(request, {}, std::move(done));
+    });
+  }
   NamespaceSummary Summary() { return store_.Summaries().front(); }
 
   testing::ScriptedBackend backend_;
@@ -128,7 +135,7 @@ TEST_F(NamedSnapshotsTest, OfACallThatFailsIsNeverThere) {
   EXPECT_THAT(Pull("k", LatestSnapshot("s")),
               StatusIs(absl::StatusCode::kNotFound));
   ASSERT_OK_AND_ASSIGN(const PushReply pushed, Push(push));
-  EXPECT_EQ(pushed.published->number, 2);
+  EXPECT_EQ(pushed.published->number, 1);
   EXPECT_THAT(Pull("k", LatestSnapshot("s")),
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
 }
@@ -144,8 +151,12 @@ TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
   store_.CreateSnapshot(CreateOf("s"), {}, [answer = created[0]](auto reply) {
     answer.Set(std::move(reply));
   });
+  CreateSnapshotRequest second = CreateOf("s");
+  second.set_number(5);
+  second.set_expected_latest(1);
+  second.set_keep_last(1);
   store_.CreateSnapshot(
-      CreateOf("s"), {.timeout = absl::Seconds(5)},
+      second, {.timeout = absl::Seconds(5)},
       [answer = created[1]](auto reply) { answer.Set(std::move(reply)); });
   store_.Push(
       {.entries = {{.key = "k", .tensor = Full({1 << 20}, 3)}}}, {},
@@ -157,6 +168,13 @@ TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
   alarms_.Advance(absl::Seconds(6));
   EXPECT_THAT(pulled.Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(created[1].Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  // A repeat is not too late, while effects are under way and after them.
+  const Answer<absl::StatusOr<CreateSnapshotReply>> repeated;
+  store_.CreateSnapshot(
+      second, {.timeout = absl::Seconds(5)},
+      [repeated](auto reply) { repeated.Set(std::move(reply)); });
+  alarms_.Advance(absl::Seconds(6));
+  EXPECT_THAT(repeated.Wait(), StatusIs(absl::StatusCode::kDeadlineExceeded));
   backend_.Release();
 
   EXPECT_OK(created[0].Wait().status());
@@ -164,10 +182,16 @@ TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
   EXPECT_THAT(Pull("k", SnapshotOf("s", 1)),
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
   // Nobody has heard of the other one.
-  EXPECT_THAT(Pull("k", SnapshotOf("s", 2)),
+  EXPECT_THAT(Pull("k", SnapshotOf("s", 5)),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Pull("k", LatestSnapshot("s")),
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  ASSERT_OK_AND_ASSIGN(const DescribeSnapshotReply first,
+                       Describe(LatestSnapshot("s")));
+  EXPECT_EQ(first.keep_last(), 0);
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply again, Create(second));
+  EXPECT_EQ(again.number(), 5);
+  EXPECT_EQ(Summary().num_snapshots, 1);
 }
 
 TEST_F(NamedSnapshotsTest, ReadersThatWaitAreCountedByWhatTheyAskFor) {
@@ -278,12 +302,8 @@ TEST_F(NamedSnapshotsTest, AreToldInPiecesHoweverMuchThereIsOfThem) {
     ASSERT_OK(Lease(SnapshotOf("s", 1), absl::Seconds(100),
                     absl::StrCat("lease", i)));
   }
-  DescribeSnapshotRequest describe;
-  *describe.mutable_at() = SnapshotOf("s", 1);
   ASSERT_OK_AND_ASSIGN(const DescribeSnapshotReply described,
-                       Await<DescribeSnapshotReply>([&](auto done) {
-                         store_.DescribeSnapshot(describe, {}, std::move(done));
-                       }));
+                       Describe(SnapshotOf("s", 1)));
   EXPECT_THAT(described.leases(), SizeIs(100));
   EXPECT_EQ(described.snapshot().num_leases(), kNumLeases);
 }

@@ -68,11 +68,15 @@ struct NamedSnapshot {
 
   Series* series = nullptr;
   uint64_t number = 0;
+  // The last one that the series had given.
+  uint64_t number_before = 0;
   uint64_t revision = 0;
   std::vector<std::string> prefixes;
   std::map<std::string, std::string> metadata;
   absl::Time create_time;
   absl::Duration end = absl::InfiniteDuration();
+  // Holds for the series once the snapshot is ready, unless it is 0.
+  uint32_t keep_last = 0;
   // Of its keys, where these are counted.
   std::optional<uint64_t> num_keys;
   std::optional<uint64_t> bytes;

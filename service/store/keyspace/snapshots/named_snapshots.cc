@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -78,9 +79,9 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   RestoreSeries(terms.series, 0);
   Series& series = *Find(terms.series);
   const uint64_t number = terms.number.value_or(series.last_number + 1);
-  if (terms.keep_last > 0) series.keep_last = terms.keep_last;
-  series.last_number = number;
   NamedSnapshot& snapshot = series.snapshots[number];
+  snapshot.number_before = std::exchange(series.last_number, number);
+  snapshot.keep_last = terms.keep_last;
   // The account has no bound.
   snapshot.overhead = *Reservation::Create(account_, BytesOf(terms));
   CountOverhead(snapshot.overhead);
@@ -100,8 +101,10 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
 void NamedSnapshots::SetReady(NamedSnapshot& snapshot) {
   opening_.erase(snapshot.revision);
   snapshot.is_ready = true;
-  snapshot.series->latest = snapshot.number;
-  ++snapshot.series->num_ready;
+  Series& series = *snapshot.series;
+  series.latest = snapshot.number;
+  if (snapshot.keep_last > 0) series.keep_last = snapshot.keep_last;
+  ++series.num_ready;
 }
 
 // --- Finding -----------------------------------------------------------------
@@ -170,6 +173,8 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
   if (cause != Cause::kAbandoned) {
     series.lost.push_back({snapshot.number, cause});
     if (series.lost.size() > Series::kMostLost) series.lost.pop_front();
+  } else if (series.last_number == snapshot.number) {
+    series.last_number = snapshot.number_before;
   }
   auto node = series.snapshots.extract(snapshot.number);
   if (cause == Cause::kDeleted && series.latest == node.key()) {

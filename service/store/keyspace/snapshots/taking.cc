@@ -37,12 +37,23 @@ void CountKeys(const KeyTable& keys, NamedSnapshot& snapshot) {
   snapshot.bytes = bytes;
 }
 
+// Has others take the last numbers of the series anew that nobody will see.
+void LetAbandonedGo(Transaction& transaction, absl::string_view name) {
+  Series* const series = transaction.state().named->Find(name);
+  while (series != nullptr) {
+    NamedSnapshot* const last = series->Find(series->last_number);
+    if (last == nullptr || !last->is_abandoned) return;
+    CloseSnapshot(transaction, *last, NamedSnapshots::Cause::kAbandoned);
+  }
+}
+
 }  // namespace
 
 absl::Status CheckCanTake(Transaction& transaction,
                           const SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
+  LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
   const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
   return CheckRoom(state, more, MakeRoom(transaction, more));
