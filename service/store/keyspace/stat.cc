@@ -77,8 +77,10 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
  private:
   // Reads what there is of the keys but their values.
   absl::Status ReadKeys();
-  // Returns what there is of one; the mutex is held. Errors: NotFound.
-  absl::StatusOr<KeyMetadata> Read(const std::string& name) const;
+  // Returns what there is of one, which `fence` is about unless it is null; the
+  // mutex is held. Errors: those of CheckRead · NotFound.
+  absl::StatusOr<KeyMetadata> Read(const KeyFence::View* fence,
+                                   const std::string& name) const;
   // Ends the call, or makes the digests.
   void GoOn(const absl::Status& status) {
     if (!status.ok() || !request_.compute_digests()) return End(status);
@@ -117,12 +119,14 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash_;
 };
 
-absl::StatusOr<KeyMetadata> StatCall::Read(const std::string& name) const {
+absl::StatusOr<KeyMetadata> StatCall::Read(const KeyFence::View* fence,
+                                           const std::string& name) const {
   if (at_) {
     ASSIGN_OR_RETURN(const NamedSnapshot* const snapshot,
                      FindSnapshot(*state_, *at_));
     return MetadataAt(*state_, *snapshot, name);
   }
+  if (fence != nullptr) RETURN_IF_ERROR(fence->CheckRead(state_->name, name));
   const StoredKey* key = state_->keys.Find(name);
   if (key == nullptr) return state_->NoSuchKey(name);
   return MetadataOf(*key);
@@ -141,8 +145,7 @@ absl::Status StatCall::ReadKeys() {
     MutexLock lock(&state_->mutex);
     const auto fence = state_->Fence();
     for (size_t i = 0; i < kKeysPerLock && name != names.end(); ++i) {
-      if (fence) RETURN_IF_ERROR(fence->CheckRead(state_->name, *name));
-      ASSIGN_OR_RETURN(KeyMetadata key, Read(*name));
+      ASSIGN_OR_RETURN(KeyMetadata key, Read(fence.get(), *name));
       keys_.push_back(std::move(key));
       bytes += StatusBytes(keys_.back());
       RETURN_IF_ERROR(CheckStatBytes(bytes, keys_.size()));

@@ -26,6 +26,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::HasReasonAbout;
 using ::tensorkv::testing::HasTensor;
 using ::tensorkv::testing::InitNow;
@@ -219,6 +220,30 @@ TEST_F(NamedSnapshotsTest, ReadersThatWaitAreCountedByWhatTheyAskFor) {
   ASSERT_OK(Create(CreateOf("s")));
   ASSERT_OK_AND_ASSIGN(const PullReply values, pulled.Wait());
   EXPECT_THAT(values.values, SizeIs(kNumKeys));
+}
+
+TEST_F(NamedSnapshotsTest, HasItsKeysWhenTheyHaveGoneToAnotherServer) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  ASSERT_OK(InitNow(store_, {.entries = {{"later", Full({2}, 1)}}}));
+  ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
+                         [] { return absl::OkStatus(); }));
+  store_.GiveAway();
+  const auto stat = [this](const std::string& key) {
+    StatRequest request;
+    request.add_keys(key);
+    request.set_compute_digests(true);
+    *request.mutable_at() = LatestSnapshot("s");
+    return Await<StatReply>(
+        [&](auto done) { store_.Stat(request, {}, std::move(done)); });
+  };
+
+  EXPECT_THAT(Pull("k", LatestSnapshot("s")),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_OK(stat("k"));
+  EXPECT_THAT(Pull("later", LatestSnapshot("s")).status(),
+              HasReason(Reason::kWrongServer));
+  EXPECT_THAT(stat("later").status(), HasReason(Reason::kWrongServer));
 }
 
 TEST_F(NamedSnapshotsTest, IsListedInPagesOfBoundedWork) {

@@ -43,13 +43,13 @@ absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
   reply.values.reserve(request.entries.size());
   for (const PullEntry& entry : request.entries) {
     CountLook();
-    std::optional<ValueOfSnapshot> value = ValueAt(state, snapshot, entry.key);
-    if (!value) return state.NoSuchKey(entry.key);
-    RETURN_IF_ERROR(CheckCast(request.dtype, entry.key, value->tensor.dtype()));
+    ASSIGN_OR_RETURN(ValueOfSnapshot value,
+                     ValueAt(state, snapshot, entry.key));
+    RETURN_IF_ERROR(CheckCast(request.dtype, entry.key, value.tensor.dtype()));
     if (entry.rows) {
-      RETURN_IF_ERROR(CheckRowIds(entry.key, value->tensor, *entry.rows));
+      RETURN_IF_ERROR(CheckRowIds(entry.key, value.tensor, *entry.rows));
     }
-    reply.values.push_back({value->version, std::move(value->tensor)});
+    reply.values.push_back({value.version, std::move(value.tensor)});
   }
   return reply;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "base/status_macros.h"
 #include "service/store/keyspace/snapshots/named_values.h"
 #include "service/store/looks.h"
 
@@ -59,9 +60,8 @@ std::string AddNext(const NamespaceState& state, uint64_t revision,
 absl::StatusOr<KeyMetadata> MetadataAt(const NamespaceState& state,
                                        const NamedSnapshot& snapshot,
                                        const std::string& key) {
-  const std::optional<ValueOfSnapshot> value = ValueAt(state, snapshot, key);
-  if (!value) return state.NoSuchKey(key);
-  return MetadataOf(key, value->tensor, value->version);
+  ASSIGN_OR_RETURN(const ValueOfSnapshot value, ValueAt(state, snapshot, key));
+  return MetadataOf(key, value.tensor, value.version);
 }
 
 std::vector<KeyMetadata> ListAt(const NamespaceState& state,

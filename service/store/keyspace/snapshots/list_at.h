@@ -16,7 +16,7 @@
 namespace tensorkv {
 
 // Returns what there is of a key of the snapshot. REQUIRES: the mutex is held.
-// Errors: NotFound.
+// Errors: those of ValueAt.
 absl::StatusOr<KeyMetadata> MetadataAt(const NamespaceState& state,
                                        const NamedSnapshot& snapshot,
                                        const std::string& key);

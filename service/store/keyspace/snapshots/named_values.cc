@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/updates/key_access.h"
@@ -49,18 +50,24 @@ void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
   key.pending().push_back(std::move(capture));
 }
 
-std::optional<ValueOfSnapshot> ValueAt(const NamespaceState& state,
-                                       const NamedSnapshot& snapshot,
-                                       absl::string_view key) {
-  if (!snapshot.Has(key)) return std::nullopt;
-  const StoredKey* const stored = state.keys.Find(key);
-  if (stored != nullptr && stored->revision <= snapshot.revision) {
-    return ValueOfSnapshot{stored->version, stored->ToTensor()};
+absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,
+                                        const NamedSnapshot& snapshot,
+                                        absl::string_view key) {
+  if (snapshot.Has(key)) {
+    const StoredKey* const stored = state.keys.Find(key);
+    if (stored != nullptr && stored->revision <= snapshot.revision) {
+      return ValueOfSnapshot{stored->version, stored->ToTensor()};
+    }
+    const FormerValue* const former =
+        state.named->FindFormer(key, snapshot.revision);
+    if (former != nullptr) {
+      return ValueOfSnapshot{former->version, former->value};
+    }
   }
-  const FormerValue* const former =
-      state.named->FindFormer(key, snapshot.revision);
-  if (former == nullptr) return std::nullopt;
-  return ValueOfSnapshot{former->version, former->value};
+  if (const auto fence = state.Fence()) {
+    RETURN_IF_ERROR(fence->CheckRead(state.name, key));
+  }
+  return state.NoSuchKey(key);
 }
 
 }  // namespace tensorkv

@@ -4,8 +4,8 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_NAMED_VALUES_H_
 
 #include <cstdint>
-#include <optional>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "contract/call_fields.h"
 #include "service/store/keyspace/namespace_state.h"
@@ -31,11 +31,12 @@ struct ValueOfSnapshot {
   Version version = 0;
   Tensor tensor;
 };
-// Returns the value that the snapshot has of the key; nothing if it has no such
-// key. REQUIRES: the snapshot is ready.
-std::optional<ValueOfSnapshot> ValueAt(const NamespaceState& state,
-                                       const NamedSnapshot& snapshot,
-                                       absl::string_view key);
+// Returns the value that the snapshot has of the key, be the key another
+// server's by now. REQUIRES: the snapshot is ready. Errors, where it has no
+// such key: those of CheckRead · NotFound.
+absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,
+                                        const NamedSnapshot& snapshot,
+                                        absl::string_view key);
 
 }  // namespace tensorkv
 
