@@ -24,6 +24,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::HasReasonAbout;
 using ::tensorkv::testing::HasTensor;
 using ::tensorkv::testing::InitNow;
@@ -63,10 +64,11 @@ class NamedSnapshotsTest : public ::testing::Test {
     if (!reply.ok()) return reply.status();
     return std::move(reply->values.front());
   }
-  absl::Status Lease(const SnapshotReference& at, absl::Duration duration) {
+  absl::Status Lease(const SnapshotReference& at, absl::Duration duration,
+                     const std::string& name = "lease") {
     LeaseSnapshotRequest request;
     *request.mutable_at() = at;
-    request.set_lease("lease");
+    request.set_lease(name);
     EncodeDuration(duration, request.mutable_duration());
     return Await<LeaseSnapshotReply>([&](auto done) {
              store_.LeaseSnapshot(std::move(request), {}, std::move(done));
@@ -183,6 +185,22 @@ TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {
   ASSERT_OK(Await<DeleteSnapshotReply>(
       [&](auto done) { store_.DeleteSnapshot(all, {}, std::move(done)); }));
   EXPECT_LE(num_looks, 10 * 10'000);
+}
+
+TEST_F(NamedSnapshotsTest, AWriterLooksAtNoLeases) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  for (int i = 0; i < 1024; ++i) {
+    ASSERT_OK(
+        Lease(SnapshotOf("s", 1), absl::Seconds(100), absl::StrCat("l", i)));
+  }
+  num_looks = 0;
+
+  ASSERT_OK(Push("k", Full({2}, 2)));
+
+  EXPECT_LE(num_looks, 8);
+  EXPECT_THAT(Lease(SnapshotOf("s", 1), absl::Seconds(100), "one more"),
+              HasReason(Reason::kLimitReached));
 }
 
 // LoRA adapters: many small series, each with keys of its own.

@@ -141,10 +141,7 @@ FormerValuePtr NamedSnapshots::Keep(absl::string_view key, uint64_t since,
   former->bytes = bytes;
   const FormerValues::Iterator kept = former_.Add(former, account_);
   CountOverhead(kept->second.overhead);
-  Reorder(newest, [&] {
-    newest.held.push_back(kept);
-    newest.held_bytes += bytes;
-  });
+  Hold(newest, kept);
   return former;
 }
 
@@ -200,10 +197,16 @@ void NamedSnapshots::PassOn(FormerValues::Iterator value, LetGo& let_go) {
     let_go.values.push_back(former_.Remove(value));
     return;
   }
-  Reorder(*heir, [&] {
-    heir->held.push_back(value);
-    heir->held_bytes += former.bytes;
-  });
+  Hold(*heir, value);
+}
+
+void NamedSnapshots::Hold(NamedSnapshot& snapshot,
+                          FormerValues::Iterator value) {
+  const bool is_first = snapshot.held.empty();
+  if (is_first) CandidatesLike(snapshot).erase(snapshot.revision);
+  snapshot.held.push_back(value);
+  snapshot.held_bytes += value->second.value->bytes;
+  if (is_first) CandidatesLike(snapshot).emplace(snapshot.revision, &snapshot);
 }
 
 NamedSnapshot* NamedSnapshots::Victim() const {
@@ -237,6 +240,7 @@ void NamedSnapshots::Reorder(NamedSnapshot& snapshot, Change change) {
   snapshot.due =
       snapshot.leases.empty() ? snapshot.end : absl::InfiniteDuration();
   for (const auto& [id, lease] : snapshot.leases) {
+    CountLook();
     snapshot.due = std::min(snapshot.due, lease.end);
   }
   CandidatesLike(snapshot).emplace(snapshot.revision, &snapshot);

@@ -154,9 +154,12 @@ class NamedSnapshots {
   ByRevision& CandidatesLike(const NamedSnapshot& snapshot) {
     return candidates_[snapshot.held.empty()][!snapshot.leases.empty()];
   }
-  // Changes what the order of going, or the next end, depends on.
+  // Changes leases, or the end, on which the next end and the order of going
+  // depend; looks at all leases.
   template <typename Change>
   void Reorder(NamedSnapshot& snapshot, Change change);
+  // Has the value belong to the snapshot.
+  void Hold(NamedSnapshot& snapshot, FormerValues::Iterator value);
   // Passes the value to the newest of the snapshots that have it yet, or lets
   // it go.
   void PassOn(FormerValues::Iterator value, LetGo& let_go);
