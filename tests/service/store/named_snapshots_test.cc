@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "contract/duration.h"
+#include "contract/row_ids.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,7 +16,9 @@
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -37,6 +40,11 @@ using ::testing::SizeIs;
 
 class NamedSnapshotsTest : public ::testing::Test {
  protected:
+  explicit NamedSnapshotsTest(
+      const MemoryTensorStoreOptions& options = {.budget_bytes = 1 << 30,
+                                                 .max_retained_bytes = 1 << 30})
+      : store_(options, &backend_, &alarms_) {}
+
   static CreateSnapshotRequest CreateOf(const std::string& series) {
     CreateSnapshotRequest request;
     request.set_series(series);
@@ -79,10 +87,7 @@ class NamedSnapshotsTest : public ::testing::Test {
 
   testing::ScriptedBackend backend_;
   FakeAlarms alarms_;
-  MemoryTensorStore store_{
-      {.budget_bytes = 1 << 30, .max_retained_bytes = 1 << 30},
-      &backend_,
-      &alarms_};
+  MemoryTensorStore store_;
 };
 
 TEST_F(NamedSnapshotsTest, EndsWithItsTimeUnlessSomebodyHasALease) {
@@ -242,6 +247,44 @@ TEST_F(NamedSnapshotsTest, ManySmallSeriesCostWhatTheyHold) {
   EXPECT_LE(changed, 100 * (64 * sizeof(float) + 512));
   EXPECT_THAT(Pull(absl::StrCat(prefix(100), 0), LatestSnapshot(prefix(100))),
               IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+// Four keys of 1 MiB, of which rows are pushed; snapshots may have nine values.
+class FullServerTest : public NamedSnapshotsTest {
+ protected:
+  static constexpr int64_t kElements = 1 << 18;
+  static constexpr uint64_t kBytes = kElements * sizeof(float);
+
+  FullServerTest()
+      : NamedSnapshotsTest({.budget_bytes = 4 * kBytes + (256 << 10),
+                            .max_retained_bytes = 9 * kBytes}) {
+    EXPECT_OK(
+        testing::MakeNow(store_, testing::SetRuleOf("sgd", "*", "default")));
+    for (const std::string key : {"a", "b", "c", "d"}) {
+      EXPECT_OK(InitNow(store_, {.entries = {{key, Full({kElements}, 1)}}}));
+      rows_.entries.push_back(
+          {.key = key,
+           .tensor = Full({1}, 1),
+           .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+    }
+  }
+
+  PushRequest rows_;
+};
+
+// What goes is in use until the change has ended.
+TEST_F(FullServerTest, AChangeOfManyKeysLetsNoMoreGoThanItMust) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(Create(CreateOf("s")));
+    ASSERT_OK(Push(rows_));
+  }
+
+  EXPECT_THAT(Pull("a", SnapshotOf("s", 1)).status(),
+              HasReasonAbout(Reason::kSnapshotLost,
+                             Contains(Pair("cause", "retained"))));
+  for (const int number : {2, 3}) {
+    EXPECT_OK(Pull("a", SnapshotOf("s", number)).status()) << number;
+  }
 }
 
 }  // namespace

@@ -48,8 +48,7 @@ void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
   Wake(transaction, topic);
 }
 
-absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
-                       const BytesNeeded& freed) {
+absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more) {
   const uint64_t limit = state.config.max_retained_bytes;
   const uint64_t used = RetainedBytes(*state.named);
   const uint64_t needed = SumOfBytes(more.host, more.device);
@@ -62,20 +61,13 @@ absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
         Reason::kOverBudget,
         {{"needed", needed}, {"available", limit - std::min(limit, used)}});
   }
-  return state.memory.CheckRetained(more, freed);
+  return state.memory.CheckRetained(more, state.named->leaving());
 }
 
-BytesNeeded MakeRoom(Transaction& transaction, const BytesNeeded& more) {
-  NamespaceState& state = transaction.state();
-  const NamedSnapshots& named = *state.named;
-  const uint64_t values = named.value_bytes();
-  const uint64_t overhead = named.overhead_bytes();
-  for (;;) {
-    const BytesNeeded freed = {
-        .host = overhead - named.overhead_bytes(),
-        .device = values - named.value_bytes() + named.leftover_bytes()};
-    NamedSnapshot* const victim = named.Victim();
-    if (victim == nullptr || CheckRoom(state, more, freed).ok()) return freed;
+void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
+  const NamespaceState& state = transaction.state();
+  while (NamedSnapshot* const victim = state.named->Victim()) {
+    if (CheckRoom(state, more).ok()) return;
     CloseSnapshot(transaction, *victim, NamedSnapshots::Cause::kRetained);
   }
 }

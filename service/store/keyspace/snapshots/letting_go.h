@@ -19,14 +19,13 @@ void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause);
 
 // Lets snapshots go, in their order, until no more is retained with `more` than
-// may be, or none is left. Returns what that will free: it is in use until the
-// transaction ends.
-BytesNeeded MakeRoom(Transaction& transaction, const BytesNeeded& more);
+// may be, or none is left. What they free is leaving until the transaction has
+// ended.
+void MakeRoom(Transaction& transaction, const BytesNeeded& more);
 
-// Checks that no more is retained than may be, with `more` and without `freed`.
-// Errors: ResourceExhausted (OVER_BUDGET).
-absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
-                       const BytesNeeded& freed);
+// Checks that no more is retained than may be, with `more` and without what is
+// leaving. Errors: ResourceExhausted (OVER_BUDGET).
+absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more);
 
 // Lets go of what a series does not keep.
 void TrimSeries(Transaction& transaction, Series& series);

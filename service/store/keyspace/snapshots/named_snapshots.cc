@@ -23,6 +23,17 @@ constexpr uint64_t kSeriesBytes =
 constexpr uint64_t kSnapshotBytes = sizeof(NamedSnapshot) + 400;
 constexpr uint64_t kSnapshotPartBytes = 200;
 
+RefPtr<BudgetAccount> Unbounded() {
+  return MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("what is let go", UINT64_MAX));
+}
+
+// Adds bytes to a reservation from an account that has no bound.
+void Add(const RefPtr<BudgetAccount>& account, uint64_t bytes,
+         Reservation& reservation) {
+  reservation.Merge(*Reservation::Create(account, bytes));
+}
+
 absl::Status LimitReached(absl::string_view what, size_t limit) {
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                         what, ": expected at most ", limit, ", got one more")),
@@ -30,6 +41,11 @@ absl::Status LimitReached(absl::string_view what, size_t limit) {
 }
 
 }  // namespace
+
+NamedSnapshots::NamedSnapshots(const RefPtr<BudgetAccount>& account)
+    : account_(account),
+      leaving_overhead_(Unbounded()),
+      leaving_values_(Unbounded()) {}
 
 // --- Opening -----------------------------------------------------------------
 
@@ -160,6 +176,7 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
     EndLease(snapshot, snapshot.leases.begin());
   }
   overhead_bytes_ -= snapshot.overhead.bytes();
+  Add(leaving_overhead_, snapshot.overhead.bytes(), let_go.overhead);
   leftover_bytes_ += snapshot.held_bytes;
   leftovers_.insert(leftovers_.end(), snapshot.held.begin(),
                     snapshot.held.end());
@@ -193,7 +210,10 @@ void NamedSnapshots::PassOn(FormerValues::Iterator value, LetGo& let_go) {
   NamedSnapshot* const heir =
       prefixes_.Newest(former.key, former.since, former.until);
   if (heir == nullptr) {
-    overhead_bytes_ -= value->second.overhead.bytes();
+    const uint64_t overhead = value->second.overhead.bytes();
+    overhead_bytes_ -= overhead;
+    Add(leaving_overhead_, overhead, let_go.overhead);
+    Add(leaving_values_, former.bytes, let_go.value_bytes);
     let_go.values.push_back(former_.Remove(value));
     return;
   }

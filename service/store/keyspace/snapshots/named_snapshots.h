@@ -24,6 +24,7 @@
 #include "service/store/keyspace/snapshots/former_values.h"
 #include "service/store/keyspace/snapshots/named_snapshot.h"
 #include "service/store/keyspace/snapshots/prefix_index.h"
+#include "service/store/memory_budgets.h"
 
 namespace tensorkv {
 
@@ -37,16 +38,19 @@ namespace tensorkv {
 // goes costs what belongs to it, some of which may be left for later.
 class NamedSnapshots {
  public:
-  // Things that are to be destroyed without the mutex.
+  // Things that are to be destroyed without the mutex, and before the
+  // snapshots.
   struct LetGo {
+    // Count what of `leaving` goes with them, and so go last.
+    Reservation overhead;
+    Reservation value_bytes;
     std::vector<FormerValues::Node> values;
     std::vector<Series::Snapshots::node_type> snapshots;
   };
   using Cause = Series::Cause;
 
   // `account` counts what snapshots take besides values, and outlives this.
-  explicit NamedSnapshots(const RefPtr<BudgetAccount>& account)
-      : account_(account) {}
+  explicit NamedSnapshots(const RefPtr<BudgetAccount>& account);
 
   // --- Opening ---------------------------------------------------------------
 
@@ -131,6 +135,11 @@ class NamedSnapshots {
   uint64_t value_bytes() const { return former_.value_bytes(); }
   uint64_t overhead_bytes() const { return overhead_bytes_; }
   uint64_t leftover_bytes() const { return leftover_bytes_; }
+  // Returns what is in use yet though it was let go: until that is destroyed.
+  BytesNeeded leaving() const {
+    return {.host = leaving_overhead_->used_bytes(),
+            .device = leaving_values_->used_bytes() + leftover_bytes_};
+  }
 
   // --- Time ------------------------------------------------------------------
 
@@ -169,6 +178,8 @@ class NamedSnapshots {
   }
 
   const RefPtr<BudgetAccount> account_;
+  const RefPtr<BudgetAccount> leaving_overhead_;
+  const RefPtr<BudgetAccount> leaving_values_;
   Series::Map series_;
   ByRevision by_revision_;
   // Those that are not ready.

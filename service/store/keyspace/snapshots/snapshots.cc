@@ -219,8 +219,9 @@ absl::Status SnapshotRun::Walk() {
   {
     const Pause pause(state_, sink_);
     // Others may have taken since what was free of the budget.
-    const BytesNeeded freed = MakeRoom(transaction, {});
-    const absl::Status status = state_.memory.CheckRetained({}, freed);
+    MakeRoom(transaction, {});
+    const absl::Status status =
+        state_.memory.CheckRetained({}, state_.named->leaving());
     if (!status.ok()) {
       transaction.Drop(state_.snapshots->FailAll(status));
       return status;

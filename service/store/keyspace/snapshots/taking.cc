@@ -45,7 +45,8 @@ absl::Status CheckCanTake(Transaction& transaction,
   RETURN_IF_ERROR(state.gone);
   RETURN_IF_ERROR(state.named->Check(terms));
   const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
-  return CheckRoom(state, more, MakeRoom(transaction, more));
+  MakeRoom(transaction, more);
+  return CheckRoom(state, more);
 }
 
 PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
