@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -206,6 +207,62 @@ TEST_F(NamedSnapshotsTest, AWriterLooksAtNoLeases) {
   EXPECT_LE(num_looks, 8);
   EXPECT_THAT(Lease(SnapshotOf("s", 1), absl::Seconds(100), "one more"),
               HasReason(Reason::kLimitReached));
+}
+
+TEST_F(NamedSnapshotsTest, ThoseThatASeriesDoesNotKeepGoFewAtATime) {
+  for (int i = 0; i < 1000; ++i) ASSERT_OK(Create(CreateOf("s")));
+  CreateSnapshotRequest create = CreateOf("s");
+  create.set_keep_last(1);
+  num_looks = 0;
+
+  ASSERT_OK(Create(create));
+
+  EXPECT_LE(num_looks, 32);
+  while (Summary().num_snapshots > 1) std::this_thread::yield();
+}
+
+TEST_F(NamedSnapshotsTest, LeasedOnesThatASeriesDoesNotKeepAreLookedAtOnce) {
+  CreateSnapshotRequest create = CreateOf("s");
+  create.set_keep_last(1);
+  for (int i = 1; i <= 1000; ++i) {
+    ASSERT_OK(Create(create));
+    ASSERT_OK(Lease(SnapshotOf("s", i), absl::Seconds(100)));
+  }
+  ASSERT_OK(Create(create));
+  num_looks = 0;
+
+  ASSERT_OK(Create(create));
+
+  EXPECT_LE(num_looks, 16);
+  EXPECT_EQ(Summary().num_snapshots, 1001);
+  ASSERT_OK(Lease(SnapshotOf("s", 1), absl::ZeroDuration()));
+  EXPECT_EQ(Summary().num_snapshots, 1000);
+  alarms_.Advance(absl::Seconds(101));
+  while (Summary().num_snapshots > 1) std::this_thread::yield();
+}
+
+TEST_F(NamedSnapshotsTest, ManyEndAtATime) {
+  CreateSnapshotRequest create = CreateOf("s");
+  create.mutable_time_to_live()->set_seconds(60);
+  for (int i = 0; i < 100; ++i) ASSERT_OK(Create(create));
+
+  alarms_.Advance(absl::Seconds(61));
+
+  EXPECT_EQ(Summary().num_snapshots, 0);
+}
+
+TEST_F(NamedSnapshotsTest, ADeleteOfASeriesEndsWithItsTime) {
+  ASSERT_OK(Create(CreateOf("s")));
+  DeleteSnapshotRequest all;
+  all.set_series("s");
+  const CallContext late = {.timeout = absl::ZeroDuration()};
+
+  EXPECT_THAT(Await<DeleteSnapshotReply>([&](auto done) {
+                store_.DeleteSnapshot(all, late, std::move(done));
+              }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_EQ(Summary().num_snapshots, 1);
 }
 
 // LoRA adapters: many small series, each with keys of its own.

@@ -1,7 +1,6 @@
 #include "service/store/keyspace/snapshots/letting_go.h"
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,16 +14,16 @@ namespace {
 
 // Bounds what one locking of the mutex lets go, and so what one change waits
 // for, where many values go.
-constexpr size_t kValuesPerClose = kKeysPerLock;
+constexpr size_t kValuesPerLock = kKeysPerLock;
 
-// Has the pool let go of what is left over, some for each locking.
+// Has the pool let go of what is left over, some for each locking. Of that,
+// older snapshots may have values yet, and too many of them.
 void SweepOnPool(NamespaceState& state) {
   state.Submit([state = state.shared_from_this()] {
     for (bool is_all = false; !is_all;) {
       Transaction transaction(*state, Transaction::Thread::kOwn);
-      NamedSnapshots::LetGo let_go;
-      is_all = state->named->Sweep(kValuesPerClose, let_go);
-      transaction.Drop(std::move(let_go));
+      is_all = state->named->Sweep(kValuesPerLock, transaction.let_go());
+      MakeRoom(transaction, {});
     }
   });
 }
@@ -38,14 +37,14 @@ uint64_t RetainedBytes(const NamedSnapshots& named) {
 void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause) {
   NamespaceState& state = transaction.state();
-  const std::string topic = SnapshotTopic(snapshot.series->name);
+  const Series& series = *snapshot.series;
+  // Nobody waits for one that is.
+  const bool is_ready = snapshot.is_ready;
   const bool had_leftovers = state.named->has_leftovers();
-  NamedSnapshots::LetGo let_go;
-  state.named->Close(snapshot, cause, kValuesPerClose, let_go);
+  state.named->Close(snapshot, cause, kValuesPerLock, transaction.let_go());
   state.snapshots->EndReading();
-  transaction.Drop(std::move(let_go));
   if (!had_leftovers && state.named->has_leftovers()) SweepOnPool(state);
-  Wake(transaction, topic);
+  if (!is_ready) Wake(transaction, SnapshotTopic(series.name));
 }
 
 absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more) {
@@ -73,9 +72,17 @@ void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
 }
 
 void TrimSeries(Transaction& transaction, Series& series) {
-  while (NamedSnapshot* const surplus = NamedSnapshots::Surplus(series)) {
+  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+    NamedSnapshot* const surplus = NamedSnapshots::Surplus(series);
+    if (surplus == nullptr) return;
     CloseSnapshot(transaction, *surplus, NamedSnapshots::Cause::kKeepLast);
   }
+  // The series stays where it is, as long as the namespace does.
+  NamespaceState& state = transaction.state();
+  state.Submit([state = state.shared_from_this(), &series] {
+    Transaction transaction(*state, Transaction::Thread::kOwn);
+    TrimSeries(transaction, series);
+  });
 }
 
 namespace {
@@ -84,7 +91,9 @@ void EndDue(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.snapshot_alarm.MarkRung();
   const absl::Duration now = state.Now();
-  while (NamedSnapshot* const due = state.named->TakeDue(now)) {
+  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+    NamedSnapshot* const due = state.named->TakeDue(now);
+    if (due == nullptr) break;
     Series& series = *due->series;
     if (due->IsExpired(now)) {
       CloseSnapshot(transaction, *due, NamedSnapshots::Cause::kExpired);

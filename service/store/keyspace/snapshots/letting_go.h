@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_LETTING_GO_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_LETTING_GO_H_
 
+#include <cstddef>
+
 #include "absl/status/status.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/named_snapshots.h"
@@ -13,6 +15,9 @@ namespace tensorkv {
 
 // All are called with the namespace's mutex held. What takes long of it, the
 // pool does later.
+
+// Bounds the snapshots that go in one locking of the mutex, but for MakeRoom.
+inline constexpr size_t kSnapshotsPerLock = 16;
 
 // Lets one snapshot go. Calls that wait for it hear why.
 void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,

@@ -122,6 +122,9 @@ struct Series {
   uint64_t latest = 0;
   uint32_t keep_last = 0;
   size_t num_ready = 0;
+  // All of its snapshots below that number, so many, are leased.
+  uint64_t leased_until = 0;
+  size_t num_leased_first = 0;
   Snapshots snapshots;
   // The last ones that have gone, the latest last.
   std::deque<Lost> lost;

@@ -178,8 +178,7 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
   overhead_bytes_ -= snapshot.overhead.bytes();
   Add(leaving_overhead_, snapshot.overhead.bytes(), let_go.overhead);
   leftover_bytes_ += snapshot.held_bytes;
-  leftovers_.insert(leftovers_.end(), snapshot.held.begin(),
-                    snapshot.held.end());
+  if (!snapshot.held.empty()) leftovers_.push_back(std::move(snapshot.held));
   if (snapshot.is_ready) --series.num_ready;
   if (cause != Cause::kAbandoned) {
     series.lost.push_back({snapshot.number, cause});
@@ -196,9 +195,12 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
 }
 
 bool NamedSnapshots::Sweep(size_t max_values, LetGo& let_go) {
-  for (size_t i = 0; i < max_values && !leftovers_.empty(); ++i) {
-    const FormerValues::Iterator value = leftovers_.front();
-    leftovers_.pop_front();
+  for (; let_go.num_swept < max_values && !leftovers_.empty();
+       ++let_go.num_swept) {
+    std::vector<FormerValues::Iterator>& values = leftovers_.front();
+    const FormerValues::Iterator value = values.back();
+    values.pop_back();
+    if (values.empty()) leftovers_.pop_front();
     leftover_bytes_ -= value->second.value->bytes;
     PassOn(value, let_go);
   }
@@ -241,11 +243,13 @@ NamedSnapshot* NamedSnapshots::Victim() const {
 
 NamedSnapshot* NamedSnapshots::Surplus(Series& series) {
   if (series.keep_last == 0) return nullptr;
-  size_t num_above = series.num_ready;
-  for (auto& [number, snapshot] : series.snapshots) {
-    if (num_above-- <= series.keep_last) return nullptr;
+  auto it = series.snapshots.lower_bound(series.leased_until);
+  while (series.num_ready - series.num_leased_first > series.keep_last) {
     CountLook();
+    auto& [number, snapshot] = *it++;
     if (snapshot.leases.empty()) return &snapshot;
+    series.leased_until = number + 1;
+    ++series.num_leased_first;
   }
   return nullptr;
 }
@@ -303,6 +307,10 @@ void NamedSnapshots::EndLease(NamedSnapshot& snapshot,
   if (--count->second == 0) leases_of_.erase(count);
   overhead_bytes_ -= lease->second.overhead.bytes();
   snapshot.leases.erase(lease);
+  Series& series = *snapshot.series;
+  if (snapshot.leases.empty() && snapshot.number < series.leased_until) {
+    series.leased_until = series.num_leased_first = 0;
+  }
 }
 
 NamedSnapshot* NamedSnapshots::TakeDue(absl::Duration now) {

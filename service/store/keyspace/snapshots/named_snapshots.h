@@ -46,6 +46,8 @@ class NamedSnapshots {
     Reservation value_bytes;
     std::vector<FormerValues::Node> values;
     std::vector<Series::Snapshots::node_type> snapshots;
+    // Counts what Sweep has looked at.
+    size_t num_swept = 0;
   };
   using Cause = Series::Cause;
 
@@ -115,12 +117,12 @@ class NamedSnapshots {
 
   // --- Letting go ------------------------------------------------------------
 
-  // Lets a snapshot go. Its values, but for the first `max_values`, are left
-  // for Sweep.
+  // Lets a snapshot go. Its values are left for Sweep, which is called with
+  // `max_values`.
   void Close(NamedSnapshot& snapshot, Cause cause, size_t max_values,
              LetGo& let_go);
-  // Looks at up to `max_values` of what snapshots have left. Returns whether
-  // that was all.
+  // Looks at what snapshots have left, until `let_go` has seen `max_values`.
+  // Returns whether that was all.
   bool Sweep(size_t max_values, LetGo& let_go);
   bool has_leftovers() const { return !leftovers_.empty(); }
   // Returns the snapshot that goes first where too much is retained; null if
@@ -191,8 +193,8 @@ class NamedSnapshots {
   std::array<std::array<ByRevision, 2>, 2> candidates_;
   std::set<std::pair<absl::Duration, uint64_t>> due_;
   absl::flat_hash_map<std::string, size_t> leases_of_;
-  // What belonged to snapshots that have gone.
-  std::deque<FormerValues::Iterator> leftovers_;
+  // What belonged to snapshots that have gone; none is empty.
+  std::deque<std::vector<FormerValues::Iterator>> leftovers_;
   uint64_t leftover_bytes_ = 0;
   uint64_t overhead_bytes_ = 0;
 };
