@@ -344,5 +344,28 @@ TEST_F(FullServerTest, AChangeOfManyKeysLetsNoMoreGoThanItMust) {
   }
 }
 
+TEST_F(FullServerTest, OnesThatHoldNothingStayWhereThatWouldNotHelp) {
+  std::vector<Value> read;
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_OK(Create(CreateOf("s")));
+    ASSERT_OK(Push(rows_));
+    for (const std::string key : {"a", "b", "c", "d"}) {
+      ASSERT_OK_AND_ASSIGN(Value value, Pull(key, SnapshotOf("s", i)));
+      read.push_back(std::move(value));
+    }
+  }
+  ASSERT_OK(Create(CreateOf("s")));
+
+  EXPECT_THAT(Create(CreateOf("s")), HasReason(Reason::kOverBudget));
+
+  EXPECT_OK(Pull("a", SnapshotOf("s", 4)).status());
+  // A change that needs room for the value goes on without them.
+  ASSERT_OK(Push(rows_));
+  EXPECT_THAT(Pull("a", SnapshotOf("s", 4)).status(),
+              HasReason(Reason::kSnapshotLost));
+  read.clear();
+  EXPECT_OK(Create(CreateOf("s")));
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -47,9 +47,10 @@ void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
   if (!is_ready) Wake(transaction, SnapshotTopic(series.name));
 }
 
-absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more) {
+absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
+                       uint64_t freed) {
   const uint64_t limit = state.config.max_retained_bytes;
-  const uint64_t used = RetainedBytes(*state.named);
+  const uint64_t used = RetainedBytes(*state.named) - freed;
   const uint64_t needed = SumOfBytes(more.host, more.device);
   if (limit > 0 && SumOfBytes(used, needed) > limit) {
     return WithReason(
@@ -60,13 +61,17 @@ absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more) {
         Reason::kOverBudget,
         {{"needed", needed}, {"available", limit - std::min(limit, used)}});
   }
-  return state.memory.CheckRetained(more, state.named->leaving());
+  BytesNeeded leaving = state.named->leaving();
+  leaving.host += freed;
+  return state.memory.CheckRetained(more, leaving);
 }
 
 void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
   const NamespaceState& state = transaction.state();
   while (NamedSnapshot* const victim = state.named->Victim()) {
     if (CheckRoom(state, more).ok()) return;
+    const uint64_t overhead = state.named->overhead_bytes();
+    if (victim->held.empty() && !CheckRoom(state, more, overhead).ok()) return;
     CloseSnapshot(transaction, *victim, NamedSnapshots::Cause::kRetained);
   }
 }

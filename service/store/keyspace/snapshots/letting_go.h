@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_LETTING_GO_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "service/store/keyspace/namespace_state.h"
@@ -24,13 +25,16 @@ void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause);
 
 // Lets snapshots go, in their order, until no more is retained with `more` than
-// may be, or none is left. What they free is leaving until the transaction has
-// ended.
+// may be, or letting go of more would not help: readers have what was let go,
+// or other namespaces have too much. What they free is leaving until the
+// transaction has ended.
 void MakeRoom(Transaction& transaction, const BytesNeeded& more);
 
-// Checks that no more is retained than may be, with `more` and without what is
-// leaving. Errors: ResourceExhausted (OVER_BUDGET).
-absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more);
+// Checks that no more is retained than may be, with `more`, without what is
+// leaving, and without `freed` bytes of what snapshots take besides values.
+// Errors: ResourceExhausted (OVER_BUDGET).
+absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
+                       uint64_t freed = 0);
 
 // Lets go of what a series does not keep.
 void TrimSeries(Transaction& transaction, Series& series);

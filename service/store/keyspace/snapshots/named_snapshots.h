@@ -92,13 +92,15 @@ class NamedSnapshots {
 
   // Returns the revision of the newest snapshot; 0 if there is none.
   uint64_t newest() const { return newest_; }
-  // Returns whether a snapshot with a revision in [since, until) has keys of
-  // that name.
-  bool Covers(absl::string_view key, uint64_t since, uint64_t until) const {
-    return since <= newest_ && prefixes_.Newest(key, since, until) != nullptr;
+  // Returns the newest snapshot with a revision in [since, until) that has keys
+  // of that name; null if there is none.
+  NamedSnapshot* NewestOf(absl::string_view key, uint64_t since,
+                          uint64_t until) const {
+    return since <= newest_ ? prefixes_.Newest(key, since, until) : nullptr;
   }
   // Keeps a value of `bytes` that a key has from `since` on until before
-  // `until`; its tensor is yet to be taken. REQUIRES: Covers.
+  // `until`; its tensor is yet to be taken. REQUIRES: NewestOf returns
+  // one.
   FormerValuePtr Keep(absl::string_view key, uint64_t since, uint64_t until,
                       uint64_t bytes);
   // Say that the value's tensor is waited for; take it, unless nobody has the

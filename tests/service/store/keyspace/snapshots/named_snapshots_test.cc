@@ -62,7 +62,7 @@ class NamedSnapshotsModelTest : public ::testing::Test {
       return;
     }
     Key& key = it->second;
-    if (named_.Covers(name, key.since, revision_)) {
+    if (named_.NewestOf(name, key.since, revision_) != nullptr) {
       const FormerValuePtr kept =
           named_.Keep(name, key.since, revision_, kBytes);
       named_.Take(*kept, Tensor(), key.version);
