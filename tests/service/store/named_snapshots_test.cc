@@ -16,6 +16,7 @@
 #include "service/store/looks.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
@@ -304,6 +305,10 @@ TEST_F(NamedSnapshotsTest, ManySmallSeriesCostWhatTheyHold) {
   EXPECT_LE(changed, 100 * (64 * sizeof(float) + 512));
   EXPECT_THAT(Pull(absl::StrCat(prefix(100), 0), LatestSnapshot(prefix(100))),
               IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  testing::KeptSnapshot kept;
+  ASSERT_OK(store_.TakeSnapshot({}, kept));
+  EXPECT_THAT(kept.namespaces[0].series, SizeIs(kNumSeries));
+  EXPECT_THAT(kept.namespaces[0].series, Contains(Pair(prefix(9'999), 1)));
 }
 
 // Four keys of 1 MiB, of which rows are pushed; snapshots may have nine values.
@@ -365,6 +370,14 @@ TEST_F(FullServerTest, OnesThatHoldNothingStayWhereThatWouldNotHelp) {
               HasReason(Reason::kSnapshotLost));
   read.clear();
   EXPECT_OK(Create(CreateOf("s")));
+}
+
+TEST_F(FullServerTest, SeriesCountAgainstTheBudget) {
+  absl::Status status;
+  for (int i = 0; i < 1000 && status.ok(); ++i) {
+    status = Create(CreateOf(absl::StrCat("s", i))).status();
+  }
+  EXPECT_THAT(status, HasReason(Reason::kOverBudget));
 }
 
 }  // namespace

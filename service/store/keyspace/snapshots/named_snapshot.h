@@ -36,6 +36,8 @@ struct SnapshotTerms {
   std::map<std::string, std::string> metadata;
   absl::Duration time_to_live = absl::InfiniteDuration();
   uint32_t keep_last = 0;
+  // Counts the series, if that is new; NamedSnapshots::Check sets it.
+  Reservation series_overhead;
 };
 
 // Names a lease.

@@ -42,8 +42,10 @@ absl::Status LimitReached(absl::string_view what, size_t limit) {
 
 }  // namespace
 
-NamedSnapshots::NamedSnapshots(const RefPtr<BudgetAccount>& account)
+NamedSnapshots::NamedSnapshots(const RefPtr<BudgetAccount>& account,
+                               const RefPtr<BudgetAccount>& metadata)
     : account_(account),
+      metadata_(metadata),
       leaving_overhead_(Unbounded()),
       leaving_values_(Unbounded()) {}
 
@@ -60,7 +62,7 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
   return bytes;
 }
 
-absl::Status NamedSnapshots::Check(const SnapshotTerms& terms) const {
+absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
   const Series* const series = Find(terms.series);
   const uint64_t last = series == nullptr ? 0 : series->last_number;
   if (terms.expected_latest && *terms.expected_latest != last) {
@@ -86,13 +88,19 @@ absl::Status NamedSnapshots::Check(const SnapshotTerms& terms) const {
   if (!prefixes_.HasRoomFor(terms.prefixes)) {
     return LimitReached("lengths of prefixes", PrefixIndex::kMaxLengths);
   }
+  if (series == nullptr) {
+    ASSIGN_OR_RETURN(terms.series_overhead, ReserveSeries(terms.series));
+  }
   return absl::OkStatus();
 }
 
 NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
                                     absl::Duration now) {
-  RestoreSeries(terms.series, 0);
-  Series& series = *Find(terms.series);
+  Series* const known = Find(terms.series);
+  Series& series =
+      known != nullptr
+          ? *known
+          : AddSeries(terms.series, std::move(terms.series_overhead));
   const uint64_t number = terms.number.value_or(series.last_number + 1);
   if (terms.keep_last > 0) series.keep_last = terms.keep_last;
   series.last_number = number;
@@ -132,17 +140,28 @@ Series* NamedSnapshots::Find(absl::string_view series) {
   return it == series_.end() ? nullptr : &it->second;
 }
 
-void NamedSnapshots::RestoreSeries(absl::string_view name, uint64_t latest) {
-  if (Series* const series = Find(name)) {
-    series->last_number = std::max(series->last_number, latest);
-    return;
-  }
+absl::StatusOr<Reservation> NamedSnapshots::ReserveSeries(
+    absl::string_view name) const {
+  return Reservation::Create(metadata_, kSeriesBytes + 2 * name.size());
+}
+
+Series& NamedSnapshots::AddSeries(absl::string_view name,
+                                  Reservation overhead) {
   Series& series = series_[std::string(name)];
   series.name = std::string(name);
-  series.last_number = latest;
-  series.overhead =
-      *Reservation::Create(account_, kSeriesBytes + 2 * name.size());
-  CountOverhead(series.overhead);
+  series.overhead = std::move(overhead);
+  return series;
+}
+
+absl::Status NamedSnapshots::RestoreSeries(absl::string_view name,
+                                           uint64_t latest) {
+  Series* series = Find(name);
+  if (series == nullptr) {
+    ASSIGN_OR_RETURN(Reservation overhead, ReserveSeries(name));
+    series = &AddSeries(name, std::move(overhead));
+  }
+  series->last_number = std::max(series->last_number, latest);
+  return absl::OkStatus();
 }
 
 // --- Former values -----------------------------------------------------------

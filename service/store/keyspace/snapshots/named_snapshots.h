@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
@@ -51,17 +52,19 @@ class NamedSnapshots {
   };
   using Cause = Series::Cause;
 
-  // `account` counts what snapshots take besides values, and outlives this.
-  explicit NamedSnapshots(const RefPtr<BudgetAccount>& account);
+  // `account` counts what snapshots take besides values, `metadata` what stays
+  // of their series. Both outlive this.
+  NamedSnapshots(const RefPtr<BudgetAccount>& account,
+                 const RefPtr<BudgetAccount>& metadata);
 
   // --- Opening ---------------------------------------------------------------
 
   // Returns what a snapshot takes besides values.
   static uint64_t BytesOf(const SnapshotTerms& terms);
-  // Checks that a snapshot can be opened on these terms. Errors:
-  // FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted (SNAPSHOT_CONFLICT) ·
-  // ResourceExhausted (LIMIT_REACHED).
-  absl::Status Check(const SnapshotTerms& terms) const;
+  // Checks that a snapshot can be opened on these terms, and reserves for its
+  // series. Errors: FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted
+  // (SNAPSHOT_CONFLICT) · ResourceExhausted (LIMIT_REACHED, OVER_BUDGET).
+  absl::Status Check(SnapshotTerms& terms) const;
   // Opens a snapshot, which is not ready yet. REQUIRES: Check is OK, and no
   // other snapshot has that revision or a higher one.
   NamedSnapshot& Open(SnapshotTerms terms, uint64_t revision,
@@ -85,8 +88,9 @@ class NamedSnapshots {
   Series* Find(absl::string_view series);
   const Series::Map& series() const { return series_; }
 
-  // Takes over that a series has given numbers up to `latest`.
-  void RestoreSeries(absl::string_view name, uint64_t latest);
+  // Takes over that a series has given numbers up to `latest`. Errors:
+  // ResourceExhausted.
+  absl::Status RestoreSeries(absl::string_view name, uint64_t latest);
 
   // --- Former values ---------------------------------------------------------
 
@@ -163,6 +167,9 @@ class NamedSnapshots {
  private:
   using ByRevision = std::map<uint64_t, NamedSnapshot*>;
 
+  // Returns what counts a new series.
+  absl::StatusOr<Reservation> ReserveSeries(absl::string_view name) const;
+  Series& AddSeries(absl::string_view name, Reservation overhead);
   // Have the snapshot among those that go in that order, or not.
   ByRevision& CandidatesLike(const NamedSnapshot& snapshot) {
     return candidates_[snapshot.held.empty()][!snapshot.leases.empty()];
@@ -182,6 +189,7 @@ class NamedSnapshots {
   }
 
   const RefPtr<BudgetAccount> account_;
+  const RefPtr<BudgetAccount> metadata_;
   const RefPtr<BudgetAccount> leaving_overhead_;
   const RefPtr<BudgetAccount> leaving_values_;
   Series::Map series_;

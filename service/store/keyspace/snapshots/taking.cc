@@ -39,8 +39,7 @@ void CountKeys(const KeyTable& keys, NamedSnapshot& snapshot) {
 
 }  // namespace
 
-absl::Status CheckCanTake(Transaction& transaction,
-                          const SnapshotTerms& terms) {
+absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
   RETURN_IF_ERROR(state.named->Check(terms));
