@@ -137,6 +137,36 @@ TEST_F(NamedSnapshotsTest, OfACallThatFailsIsNeverThere) {
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
 }
 
+TEST_F(NamedSnapshotsTest, AValueThatDoesNotChangeIsKeptOnce) {
+  constexpr int64_t kElements = 2;
+  const auto retained_by = [this](uint64_t number) {
+    DescribeSnapshotRequest request;
+    *request.mutable_at() = SnapshotOf("s", number);
+    const auto described = Await<DescribeSnapshotReply>([&](auto done) {
+      store_.DescribeSnapshot(request, {}, std::move(done));
+    });
+    return described.ok() ? described->retained_bytes() : UINT64_MAX;
+  };
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({kElements}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  ASSERT_OK(Push({.entries = {{.key = "k", .skip = true}}}));
+  EXPECT_EQ(retained_by(1), 0);
+  backend_.FailApply(absl::InternalError("the device has failed"));
+  EXPECT_FALSE(Push("k", Full({kElements}, 2)).ok());
+  ASSERT_OK(Create(CreateOf("s")));
+  EXPECT_FALSE(Push("k", Full({kElements}, 3)).ok());
+  backend_.FailApply(absl::OkStatus());
+
+  ASSERT_OK(Push("k", Full({kElements}, 4)));
+
+  EXPECT_EQ(retained_by(1) + retained_by(2), kElements * sizeof(float));
+  ASSERT_OK(Push("k", Full({kElements}, 5)));
+  for (const int number : {1, 2}) {
+    EXPECT_THAT(Pull("k", SnapshotOf("s", number)),
+                IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  }
+}
+
 TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
   ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({1 << 20}, 1)}}}));
   backend_.Hold();

@@ -33,10 +33,11 @@ namespace tensorkv {
 //
 // A snapshot is opened at the revision of the change that it is of, and is
 // ready once all effects up to there have ended. A former value is kept once,
-// for all snapshots that have it, and belongs to the newest of these: when that
-// goes, the value passes to the newest of the others, or goes too. So a change
-// of a key looks up one snapshot, however many there are, and a snapshot that
-// goes costs what belongs to it, some of which may be left for later.
+// for all snapshots that have it, and belongs to the newest of these, or to an
+// older one if a change since has left the value as it was: when that goes, the
+// value passes to the newest of the others, or goes too. So a change of a key
+// looks up one snapshot, however many there are, and a snapshot that goes costs
+// what belongs to it, some of which may be left for later.
 class NamedSnapshots {
  public:
   // Things that are to be destroyed without the mutex, and before the
@@ -107,6 +108,11 @@ class NamedSnapshots {
   // one.
   FormerValuePtr Keep(absl::string_view key, uint64_t since, uint64_t until,
                       uint64_t bytes);
+  // Does what FormerValues::TryExtend does.
+  bool TryExtend(absl::string_view key, uint64_t since, uint64_t until,
+                 const Buffer* value) {
+    return former_.TryExtend(key, since, until, value);
+  }
   // Say that the value's tensor is waited for; take it, unless nobody has the
   // value any more.
   void Await(FormerValue& former) { former_.Await(former); }

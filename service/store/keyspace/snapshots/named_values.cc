@@ -48,6 +48,11 @@ void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
     }
   }
   if (owner == nullptr) return;
+  if (!key.is_updating &&
+      named.TryExtend(key.name(), since, key.revision, key.value.get())) {
+    key.value_is_kept = true;
+    return;
+  }
   const FormerValuePtr former =
       named.Keep(key.name(), since, key.revision, key.value_bytes());
   if (!key.is_updating) return TakeFor(named, key, *former);

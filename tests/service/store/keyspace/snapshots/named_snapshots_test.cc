@@ -27,6 +27,8 @@ class NamedSnapshotsModelTest : public ::testing::Test {
   struct Key {
     Version version = 0;
     uint64_t since = 0;
+    // Says that it had that version before too.
+    bool is_same = false;
   };
   struct Expected {
     uint64_t revision = 0;
@@ -62,10 +64,16 @@ class NamedSnapshotsModelTest : public ::testing::Test {
       return;
     }
     Key& key = it->second;
-    if (named_.NewestOf(name, key.since, revision_) != nullptr) {
+    if (named_.NewestOf(name, key.since, revision_) != nullptr &&
+        !(key.is_same &&
+          named_.TryExtend(name, key.since, revision_, nullptr))) {
       const FormerValuePtr kept =
           named_.Keep(name, key.since, revision_, kBytes);
       named_.Take(*kept, Tensor(), key.version);
+    }
+    if (Draw(4) == 0) {  // the update has failed
+      key = {key.version, revision_, true};
+      return;
     }
     key = {revision_, revision_};
     if (Draw(4) == 0) keys_.erase(it);
