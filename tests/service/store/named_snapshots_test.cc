@@ -341,6 +341,25 @@ TEST_F(NamedSnapshotsTest, ManySmallSeriesCostWhatTheyHold) {
   EXPECT_THAT(kept.namespaces[0].series, Contains(Pair(prefix(9'999), 1)));
 }
 
+class SmallServerTest : public NamedSnapshotsTest {
+ protected:
+  SmallServerTest()
+      : NamedSnapshotsTest({.budget_bytes = 1 << 17, .max_retained_bytes = 0}) {
+  }
+};
+
+TEST_F(SmallServerTest, LeasesCountAsRetained) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  absl::Status status;
+  for (int i = 0; i < 1024 && status.ok(); ++i) {
+    status =
+        Lease(SnapshotOf("s", 1), absl::Seconds(100), absl::StrCat("l", i));
+  }
+  EXPECT_THAT(status, HasReason(Reason::kOverBudget));
+  EXPECT_OK(Lease(SnapshotOf("s", 1), absl::Seconds(200), "l0"));
+}
+
 // Four keys of 1 MiB, of which rows are pushed; snapshots may have nine values.
 class FullServerTest : public NamedSnapshotsTest {
  protected:

@@ -62,6 +62,10 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
   return bytes;
 }
 
+uint64_t NamedSnapshots::BytesOf(const SnapshotLeaseId& id) {
+  return kSnapshotPartBytes + id.caller.size() + id.name.size();
+}
+
 absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
   const Series* const series = Find(terms.series);
   const uint64_t last = series == nullptr ? 0 : series->last_number;
@@ -310,8 +314,7 @@ absl::Status NamedSnapshots::Lease(NamedSnapshot& snapshot, SnapshotLeaseId id,
     return LimitReached("leases of snapshots of a caller", kMaxLeases);
   }
   ++num_leases;
-  Reservation overhead = *Reservation::Create(
-      account_, kSnapshotPartBytes + id.caller.size() + id.name.size());
+  Reservation overhead = *Reservation::Create(account_, BytesOf(id));
   CountOverhead(overhead);
   Reorder(snapshot, [&] {
     snapshot.leases.emplace(std::move(id),

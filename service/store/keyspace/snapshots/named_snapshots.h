@@ -60,8 +60,9 @@ class NamedSnapshots {
 
   // --- Opening ---------------------------------------------------------------
 
-  // Returns what a snapshot takes besides values.
+  // Return what a snapshot takes besides values, and what a lease does.
   static uint64_t BytesOf(const SnapshotTerms& terms);
+  static uint64_t BytesOf(const SnapshotLeaseId& id);
   // Checks that a snapshot can be opened on these terms, and reserves for its
   // series. Errors: FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted
   // (SNAPSHOT_CONFLICT) · ResourceExhausted (LIMIT_REACHED, OVER_BUDGET).
