@@ -31,6 +31,7 @@ void Transaction::Unlock() {
 Transaction::~Transaction() {
   Unlock();
   dropped_.clear();
+  let_go_ = {};
   if (thread_ == Thread::kOwn) {
     Do(state_, effects_);
     if (work_) UpdateRunner(state_).RunHere(*std::move(work_));

@@ -81,8 +81,7 @@ class Transaction {
   // Dropped is what must not be destroyed under the mutex.
   using Dropped =
       std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
-                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys,
-                   NamedSnapshots::LetGo>;
+                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys>;
 
   explicit Transaction(NamespaceState& state, Thread thread = Thread::kCaller)
       : Transaction(state, std::defer_lock, thread) {
@@ -123,6 +122,8 @@ class Transaction {
 
   // Keeps `dropped`, and destroys it after the change, without the mutex.
   void Drop(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
+  // Returns what goes likewise of named snapshots.
+  NamedSnapshots::LetGo& let_go() { return let_go_; }
 
   // Have the observer told after the change.
   void ReportLostWorker(std::string worker) {
@@ -163,6 +164,7 @@ class Transaction {
   bool is_locked_ = false;
   uint64_t revision_ = 0;  // 0 as long as nobody has asked
   std::vector<Dropped> dropped_;
+  NamedSnapshots::LetGo let_go_;
   Effects effects_;
   std::optional<WorkOfChange> work_;
 };

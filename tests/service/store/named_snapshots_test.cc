@@ -4,20 +4,25 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "contract/duration.h"
+#include "contract/row_ids.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/looks.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/service/store/keyspace/snapshots/kept_snapshot.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
+#include "tests/testing/rule_requests.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -41,6 +46,11 @@ using ::testing::SizeIs;
 
 class NamedSnapshotsTest : public ::testing::Test {
  protected:
+  explicit NamedSnapshotsTest(
+      const MemoryTensorStoreOptions& options = {.budget_bytes = 1 << 30,
+                                                 .max_retained_bytes = 1 << 30})
+      : store_(options, &backend_, &alarms_) {}
+
   static CreateSnapshotRequest CreateOf(const std::string& series) {
     CreateSnapshotRequest request;
     request.set_series(series);
@@ -90,10 +100,7 @@ class NamedSnapshotsTest : public ::testing::Test {
 
   testing::ScriptedBackend backend_;
   FakeAlarms alarms_;
-  MemoryTensorStore store_{
-      {.budget_bytes = 1 << 30, .max_retained_bytes = 1 << 30},
-      &backend_,
-      &alarms_};
+  MemoryTensorStore store_;
 };
 
 TEST_F(NamedSnapshotsTest, EndsWithItsTimeUnlessSomebodyHasALease) {
@@ -139,6 +146,36 @@ TEST_F(NamedSnapshotsTest, OfACallThatFailsIsNeverThere) {
   EXPECT_EQ(pushed.published->number, 1);
   EXPECT_THAT(Pull("k", LatestSnapshot("s")),
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_F(NamedSnapshotsTest, AValueThatDoesNotChangeIsKeptOnce) {
+  constexpr int64_t kElements = 2;
+  const auto retained_by = [this](uint64_t number) {
+    DescribeSnapshotRequest request;
+    *request.mutable_at() = SnapshotOf("s", number);
+    const auto described = Await<DescribeSnapshotReply>([&](auto done) {
+      store_.DescribeSnapshot(request, {}, std::move(done));
+    });
+    return described.ok() ? described->retained_bytes() : UINT64_MAX;
+  };
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({kElements}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  ASSERT_OK(Push({.entries = {{.key = "k", .skip = true}}}));
+  EXPECT_EQ(retained_by(1), 0);
+  backend_.FailApply(absl::InternalError("the device has failed"));
+  EXPECT_FALSE(Push("k", Full({kElements}, 2)).ok());
+  ASSERT_OK(Create(CreateOf("s")));
+  EXPECT_FALSE(Push("k", Full({kElements}, 3)).ok());
+  backend_.FailApply(absl::OkStatus());
+
+  ASSERT_OK(Push("k", Full({kElements}, 4)));
+
+  EXPECT_EQ(retained_by(1) + retained_by(2), kElements * sizeof(float));
+  ASSERT_OK(Push("k", Full({kElements}, 5)));
+  for (const int number : {1, 2}) {
+    EXPECT_THAT(Pull("k", SnapshotOf("s", number)),
+                IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  }
 }
 
 TEST_F(NamedSnapshotsTest, WaitsForEffectsUnderWayAndHasNoLaterOnes) {
@@ -353,6 +390,78 @@ TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {
   EXPECT_LE(num_looks, 10 * 10'000);
 }
 
+TEST_F(NamedSnapshotsTest, AWriterLooksAtNoLeases) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  for (int i = 0; i < 1024; ++i) {
+    ASSERT_OK(
+        Lease(SnapshotOf("s", 1), absl::Seconds(100), absl::StrCat("l", i)));
+  }
+  num_looks = 0;
+
+  ASSERT_OK(Push("k", Full({2}, 2)));
+
+  EXPECT_LE(num_looks, 8);
+  EXPECT_THAT(Lease(SnapshotOf("s", 1), absl::Seconds(100), "one more"),
+              HasReason(Reason::kLimitReached));
+}
+
+TEST_F(NamedSnapshotsTest, ThoseThatASeriesDoesNotKeepGoFewAtATime) {
+  for (int i = 0; i < 1000; ++i) ASSERT_OK(Create(CreateOf("s")));
+  CreateSnapshotRequest create = CreateOf("s");
+  create.set_keep_last(1);
+  num_looks = 0;
+
+  ASSERT_OK(Create(create));
+
+  EXPECT_LE(num_looks, 32);
+  while (Summary().num_snapshots > 1) std::this_thread::yield();
+}
+
+TEST_F(NamedSnapshotsTest, LeasedOnesThatASeriesDoesNotKeepAreLookedAtOnce) {
+  CreateSnapshotRequest create = CreateOf("s");
+  create.set_keep_last(1);
+  for (int i = 1; i <= 1000; ++i) {
+    ASSERT_OK(Create(create));
+    ASSERT_OK(Lease(SnapshotOf("s", i), absl::Seconds(100)));
+  }
+  ASSERT_OK(Create(create));
+  num_looks = 0;
+
+  ASSERT_OK(Create(create));
+
+  EXPECT_LE(num_looks, 16);
+  EXPECT_EQ(Summary().num_snapshots, 1001);
+  ASSERT_OK(Lease(SnapshotOf("s", 1), absl::ZeroDuration()));
+  EXPECT_EQ(Summary().num_snapshots, 1000);
+  alarms_.Advance(absl::Seconds(101));
+  while (Summary().num_snapshots > 1) std::this_thread::yield();
+}
+
+TEST_F(NamedSnapshotsTest, ManyEndAtATime) {
+  CreateSnapshotRequest create = CreateOf("s");
+  create.mutable_time_to_live()->set_seconds(60);
+  for (int i = 0; i < 100; ++i) ASSERT_OK(Create(create));
+
+  alarms_.Advance(absl::Seconds(61));
+
+  EXPECT_EQ(Summary().num_snapshots, 0);
+}
+
+TEST_F(NamedSnapshotsTest, ADeleteOfASeriesEndsWithItsTime) {
+  ASSERT_OK(Create(CreateOf("s")));
+  DeleteSnapshotRequest all;
+  all.set_series("s");
+  const CallContext late = {.timeout = absl::ZeroDuration()};
+
+  EXPECT_THAT(Await<DeleteSnapshotReply>([&](auto done) {
+                store_.DeleteSnapshot(all, late, std::move(done));
+              }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_EQ(Summary().num_snapshots, 1);
+}
+
 // LoRA adapters: many small series, each with keys of its own.
 TEST_F(NamedSnapshotsTest, ManySmallSeriesCostWhatTheyHold) {
   constexpr int kNumSeries = 10'000;
@@ -392,6 +501,98 @@ TEST_F(NamedSnapshotsTest, ManySmallSeriesCostWhatTheyHold) {
   EXPECT_LE(changed, 100 * (64 * sizeof(float) + 512));
   EXPECT_THAT(Pull(absl::StrCat(prefix(100), 0), LatestSnapshot(prefix(100))),
               IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  testing::KeptSnapshot kept;
+  ASSERT_OK(store_.TakeSnapshot({}, kept));
+  EXPECT_THAT(kept.namespaces[0].series, SizeIs(kNumSeries));
+  EXPECT_THAT(kept.namespaces[0].series, Contains(Pair(prefix(9'999), 1)));
+}
+
+class SmallServerTest : public NamedSnapshotsTest {
+ protected:
+  SmallServerTest()
+      : NamedSnapshotsTest({.budget_bytes = 1 << 17, .max_retained_bytes = 0}) {
+  }
+};
+
+TEST_F(SmallServerTest, LeasesCountAsRetained) {
+  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  ASSERT_OK(Create(CreateOf("s")));
+  absl::Status status;
+  for (int i = 0; i < 1024 && status.ok(); ++i) {
+    status =
+        Lease(SnapshotOf("s", 1), absl::Seconds(100), absl::StrCat("l", i));
+  }
+  EXPECT_THAT(status, HasReason(Reason::kOverBudget));
+  EXPECT_OK(Lease(SnapshotOf("s", 1), absl::Seconds(200), "l0"));
+}
+
+// Four keys of 1 MiB, of which rows are pushed; snapshots may have nine values.
+class FullServerTest : public NamedSnapshotsTest {
+ protected:
+  static constexpr int64_t kElements = 1 << 18;
+  static constexpr uint64_t kBytes = kElements * sizeof(float);
+
+  FullServerTest()
+      : NamedSnapshotsTest({.budget_bytes = 4 * kBytes + (256 << 10),
+                            .max_retained_bytes = 9 * kBytes}) {
+    EXPECT_OK(
+        testing::MakeNow(store_, testing::SetRuleOf("sgd", "*", "default")));
+    for (const std::string key : {"a", "b", "c", "d"}) {
+      EXPECT_OK(InitNow(store_, {.entries = {{key, Full({kElements}, 1)}}}));
+      rows_.entries.push_back(
+          {.key = key,
+           .tensor = Full({1}, 1),
+           .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))});
+    }
+  }
+
+  PushRequest rows_;
+};
+
+// What goes is in use until the change has ended.
+TEST_F(FullServerTest, AChangeOfManyKeysLetsNoMoreGoThanItMust) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(Create(CreateOf("s")));
+    ASSERT_OK(Push(rows_));
+  }
+
+  EXPECT_THAT(Pull("a", SnapshotOf("s", 1)).status(),
+              HasReasonAbout(Reason::kSnapshotLost,
+                             Contains(Pair("cause", "retained"))));
+  for (const int number : {2, 3}) {
+    EXPECT_OK(Pull("a", SnapshotOf("s", number)).status()) << number;
+  }
+}
+
+TEST_F(FullServerTest, OnesThatHoldNothingStayWhereThatWouldNotHelp) {
+  std::vector<Value> read;
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_OK(Create(CreateOf("s")));
+    ASSERT_OK(Push(rows_));
+    for (const std::string key : {"a", "b", "c", "d"}) {
+      ASSERT_OK_AND_ASSIGN(Value value, Pull(key, SnapshotOf("s", i)));
+      read.push_back(std::move(value));
+    }
+  }
+  ASSERT_OK(Create(CreateOf("s")));
+
+  EXPECT_THAT(Create(CreateOf("s")), HasReason(Reason::kOverBudget));
+
+  EXPECT_OK(Pull("a", SnapshotOf("s", 4)).status());
+  // A change that needs room for the value goes on without them.
+  ASSERT_OK(Push(rows_));
+  EXPECT_THAT(Pull("a", SnapshotOf("s", 4)).status(),
+              HasReason(Reason::kSnapshotLost));
+  read.clear();
+  EXPECT_OK(Create(CreateOf("s")));
+}
+
+TEST_F(FullServerTest, SeriesCountAgainstTheBudget) {
+  absl::Status status;
+  for (int i = 0; i < 1000 && status.ok(); ++i) {
+    status = Create(CreateOf(absl::StrCat("s", i))).status();
+  }
+  EXPECT_THAT(status, HasReason(Reason::kOverBudget));
 }
 
 }  // namespace

@@ -167,9 +167,15 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
+  bool is_skipped = true;
+  entries.ForEach(first,
+                  [&](uint32_t i) { is_skipped &= request_.entries[i].skip; });
+  // What is skipped changes nothing that snapshots would have to keep.
   const bool may_begin =
       applies_at_once_ &&
-      TryBegin(transaction_, key, entries.keys[first].brings_reservation);
+      (is_skipped ? !key.is_updating
+                  : TryBegin(transaction_, key,
+                             entries.keys[first].brings_reservation));
   if (!forgets_contributions_) {
     const PushMode& mode = *state_.mode;
     mode.Record(key, request_,

@@ -1,5 +1,6 @@
 #include "service/store/keyspace/snapshots/former_values.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,11 +18,24 @@ constexpr uint64_t kFormerValueBytes = sizeof(FormerValue) + 160;
 FormerValues::Iterator FormerValues::Add(FormerValuePtr value,
                                          const RefPtr<BudgetAccount>& account) {
   value_bytes_ += value->bytes;
-  const Id id = {value->key, value->until};
+  const Id id = {value->key, value->since};
   // The account has no bound.
   Reservation overhead =
       *Reservation::Create(account, kFormerValueBytes + value->key.capacity());
   return values_.emplace(id, Kept{std::move(value), std::move(overhead)}).first;
+}
+
+bool FormerValues::TryExtend(absl::string_view key, uint64_t since,
+                             uint64_t until, const Buffer* value) {
+  const auto after = values_.lower_bound({key, until});
+  if (after == values_.begin()) return false;
+  FormerValue& last = *std::prev(after)->second.value;
+  if (last.key != key || last.until != since ||
+      last.value.buffer().get() != value) {
+    return false;
+  }
+  last.until = until;
+  return true;
 }
 
 FormerValues::Node FormerValues::Remove(Iterator value) {
@@ -48,10 +62,10 @@ void FormerValues::Take(FormerValue& value, Tensor tensor, Version version) {
 const FormerValue* FormerValues::Find(absl::string_view key,
                                       uint64_t revision) const {
   CountLook();
-  const auto it = values_.upper_bound({key, revision});
-  if (it == values_.end() || it->first.key != key) return nullptr;
-  const FormerValue& found = *it->second.value;
-  return found.since <= revision ? &found : nullptr;
+  const auto after = values_.upper_bound({key, revision});
+  if (after == values_.begin()) return nullptr;
+  const FormerValue& found = *std::prev(after)->second.value;
+  return found.key == key && revision < found.until ? &found : nullptr;
 }
 
 std::vector<const FormerValue*> FormerValues::List(absl::string_view prefix,

@@ -40,14 +40,14 @@ using FormerValuePtr = RefPtr<FormerValue>;
 // namespace's mutex.
 class FormerValues {
  private:
-  // Its name, and the revision at which it ended.
+  // Its name, and the revision at which it began.
   struct Id {
     absl::string_view key;
-    uint64_t until = 0;
+    uint64_t since = 0;
 
     friend bool operator<(const Id& a, const Id& b) {
       if (const int order = a.key.compare(b.key); order != 0) return order < 0;
-      return a.until < b.until;
+      return a.since < b.since;
     }
   };
 
@@ -63,6 +63,11 @@ class FormerValues {
 
   // Adds a value. `account` counts what it takes besides its tensor.
   Iterator Add(FormerValuePtr value, const RefPtr<BudgetAccount>& account);
+  // Has the last former value of the key go on until before `until`, if it has
+  // ended at `since` and is still the key's, which is `value`: an update has
+  // failed, or something else has changed. Returns whether it does.
+  bool TryExtend(absl::string_view key, uint64_t since, uint64_t until,
+                 const Buffer* value);
   // Removes a value, which is wanted no more.
   Node Remove(Iterator value);
 

@@ -66,6 +66,9 @@ void Namespace::LeaseSnapshot(LeaseSnapshotRequest request, CallContext context,
       [state = state_.get(), id = std::move(id), duration = *duration](
           NamedSnapshot& snapshot) -> absl::StatusOr<LeaseSnapshotReply> {
     const absl::Duration now = state->Now();
+    if (!snapshot.leases.contains(id)) {
+      RETURN_IF_ERROR(CheckRoom(*state, {.host = NamedSnapshots::BytesOf(id)}));
+    }
     RETURN_IF_ERROR(state->named->Lease(snapshot, id, now + duration, now));
     WatchSnapshots(*state);
     return ReplyOf(snapshot);

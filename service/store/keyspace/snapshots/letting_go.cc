@@ -1,7 +1,6 @@
 #include "service/store/keyspace/snapshots/letting_go.h"
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,16 +14,16 @@ namespace {
 
 // Bounds what one locking of the mutex lets go, and so what one change waits
 // for, where many values go.
-constexpr size_t kValuesPerClose = kKeysPerLock;
+constexpr size_t kValuesPerLock = kKeysPerLock;
 
-// Has the pool let go of what is left over, some for each locking.
+// Has the pool let go of what is left over, some for each locking. Of that,
+// older snapshots may have values yet, and too many of them.
 void SweepOnPool(NamespaceState& state) {
   state.Submit([state = state.shared_from_this()] {
     for (bool is_all = false; !is_all;) {
       Transaction transaction(*state, Transaction::Thread::kOwn);
-      NamedSnapshots::LetGo let_go;
-      is_all = state->named->Sweep(kValuesPerClose, let_go);
-      transaction.Drop(std::move(let_go));
+      is_all = state->named->Sweep(kValuesPerLock, transaction.let_go());
+      MakeRoom(transaction, {});
     }
   });
 }
@@ -38,20 +37,20 @@ uint64_t RetainedBytes(const NamedSnapshots& named) {
 void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause) {
   NamespaceState& state = transaction.state();
-  const std::string topic = SnapshotTopic(snapshot.series->name);
+  const Series& series = *snapshot.series;
+  // Nobody waits for one that is.
+  const bool is_ready = snapshot.is_ready;
   const bool had_leftovers = state.named->has_leftovers();
-  NamedSnapshots::LetGo let_go;
-  state.named->Close(snapshot, cause, kValuesPerClose, let_go);
+  state.named->Close(snapshot, cause, kValuesPerLock, transaction.let_go());
   state.snapshots->EndReading();
-  transaction.Drop(std::move(let_go));
   if (!had_leftovers && state.named->has_leftovers()) SweepOnPool(state);
-  Wake(transaction, topic);
+  if (!is_ready) Wake(transaction, SnapshotTopic(series.name));
 }
 
 absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
-                       const BytesNeeded& freed) {
+                       uint64_t freed) {
   const uint64_t limit = state.config.max_retained_bytes;
-  const uint64_t used = RetainedBytes(*state.named);
+  const uint64_t used = RetainedBytes(*state.named) - freed;
   const uint64_t needed = SumOfBytes(more.host, more.device);
   if (limit > 0 && SumOfBytes(used, needed) > limit) {
     return WithReason(
@@ -62,28 +61,33 @@ absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
         Reason::kOverBudget,
         {{"needed", needed}, {"available", limit - std::min(limit, used)}});
   }
-  return state.memory.CheckRetained(more, freed);
+  BytesNeeded leaving = state.named->leaving();
+  leaving.host += freed;
+  return state.memory.CheckRetained(more, leaving);
 }
 
-BytesNeeded MakeRoom(Transaction& transaction, const BytesNeeded& more) {
-  NamespaceState& state = transaction.state();
-  const NamedSnapshots& named = *state.named;
-  const uint64_t values = named.value_bytes();
-  const uint64_t overhead = named.overhead_bytes();
-  for (;;) {
-    const BytesNeeded freed = {
-        .host = overhead - named.overhead_bytes(),
-        .device = values - named.value_bytes() + named.leftover_bytes()};
-    NamedSnapshot* const victim = named.Victim();
-    if (victim == nullptr || CheckRoom(state, more, freed).ok()) return freed;
+void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
+  const NamespaceState& state = transaction.state();
+  while (NamedSnapshot* const victim = state.named->Victim()) {
+    if (CheckRoom(state, more).ok()) return;
+    const uint64_t overhead = state.named->overhead_bytes();
+    if (victim->held.empty() && !CheckRoom(state, more, overhead).ok()) return;
     CloseSnapshot(transaction, *victim, NamedSnapshots::Cause::kRetained);
   }
 }
 
 void TrimSeries(Transaction& transaction, Series& series) {
-  while (NamedSnapshot* const surplus = NamedSnapshots::Surplus(series)) {
+  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+    NamedSnapshot* const surplus = NamedSnapshots::Surplus(series);
+    if (surplus == nullptr) return;
     CloseSnapshot(transaction, *surplus, NamedSnapshots::Cause::kKeepLast);
   }
+  // The series stays where it is, as long as the namespace does.
+  NamespaceState& state = transaction.state();
+  state.Submit([state = state.shared_from_this(), &series] {
+    Transaction transaction(*state, Transaction::Thread::kOwn);
+    TrimSeries(transaction, series);
+  });
 }
 
 namespace {
@@ -92,7 +96,9 @@ void EndDue(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.snapshot_alarm.MarkRung();
   const absl::Duration now = state.Now();
-  while (NamedSnapshot* const due = state.named->TakeDue(now)) {
+  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+    NamedSnapshot* const due = state.named->TakeDue(now);
+    if (due == nullptr) break;
     Series& series = *due->series;
     if (due->IsExpired(now)) {
       CloseSnapshot(transaction, *due, NamedSnapshots::Cause::kExpired);

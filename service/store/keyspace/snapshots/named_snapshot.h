@@ -36,6 +36,8 @@ struct SnapshotTerms {
   std::map<std::string, std::string> metadata;
   absl::Duration time_to_live = absl::InfiniteDuration();
   uint32_t keep_last = 0;
+  // Counts the series, if that is new; NamedSnapshots::Check sets it.
+  Reservation series_overhead;
 };
 
 // Names a lease.
@@ -126,6 +128,9 @@ struct Series {
   uint64_t latest = 0;
   uint32_t keep_last = 0;
   size_t num_ready = 0;
+  // All of its snapshots below that number, so many, are leased.
+  uint64_t leased_until = 0;
+  size_t num_leased_first = 0;
   Snapshots snapshots;
   // The last ones that have gone, the latest last.
   std::deque<Lost> lost;

@@ -24,6 +24,17 @@ constexpr uint64_t kSeriesBytes =
 constexpr uint64_t kSnapshotBytes = sizeof(NamedSnapshot) + 400;
 constexpr uint64_t kSnapshotPartBytes = 200;
 
+RefPtr<BudgetAccount> Unbounded() {
+  return MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("what is let go", UINT64_MAX));
+}
+
+// Adds bytes to a reservation from an account that has no bound.
+void Add(const RefPtr<BudgetAccount>& account, uint64_t bytes,
+         Reservation& reservation) {
+  reservation.Merge(*Reservation::Create(account, bytes));
+}
+
 absl::Status LimitReached(absl::string_view what, size_t limit) {
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                         what, ": expected at most ", limit, ", got one more")),
@@ -31,6 +42,13 @@ absl::Status LimitReached(absl::string_view what, size_t limit) {
 }
 
 }  // namespace
+
+NamedSnapshots::NamedSnapshots(const RefPtr<BudgetAccount>& account,
+                               const RefPtr<BudgetAccount>& metadata)
+    : account_(account),
+      metadata_(metadata),
+      leaving_overhead_(Unbounded()),
+      leaving_values_(Unbounded()) {}
 
 // --- Opening -----------------------------------------------------------------
 
@@ -45,7 +63,11 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
   return bytes;
 }
 
-absl::Status NamedSnapshots::Check(const SnapshotTerms& terms) const {
+uint64_t NamedSnapshots::BytesOf(const SnapshotLeaseId& id) {
+  return kSnapshotPartBytes + id.caller.size() + id.name.size();
+}
+
+absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
   const Series* const series = Find(terms.series);
   const uint64_t last = series == nullptr ? 0 : series->last_number;
   if (terms.expected_latest && *terms.expected_latest != last) {
@@ -71,13 +93,19 @@ absl::Status NamedSnapshots::Check(const SnapshotTerms& terms) const {
   if (!prefixes_.HasRoomFor(terms.prefixes)) {
     return LimitReached("lengths of prefixes", PrefixIndex::kMaxLengths);
   }
+  if (series == nullptr) {
+    ASSIGN_OR_RETURN(terms.series_overhead, ReserveSeries(terms.series));
+  }
   return absl::OkStatus();
 }
 
 NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
                                     absl::Duration now) {
-  RestoreSeries(terms.series, 0);
-  Series& series = *Find(terms.series);
+  Series* const known = Find(terms.series);
+  Series& series =
+      known != nullptr
+          ? *known
+          : AddSeries(terms.series, std::move(terms.series_overhead));
   const uint64_t number = terms.number.value_or(series.last_number + 1);
   NamedSnapshot& snapshot = series.snapshots[number];
   snapshot.number_before = std::exchange(series.last_number, number);
@@ -119,17 +147,28 @@ Series* NamedSnapshots::Find(absl::string_view series) {
   return it == series_.end() ? nullptr : &it->second;
 }
 
-void NamedSnapshots::RestoreSeries(absl::string_view name, uint64_t latest) {
-  if (Series* const series = Find(name)) {
-    series->last_number = std::max(series->last_number, latest);
-    return;
-  }
+absl::StatusOr<Reservation> NamedSnapshots::ReserveSeries(
+    absl::string_view name) const {
+  return Reservation::Create(metadata_, kSeriesBytes + 2 * name.size());
+}
+
+Series& NamedSnapshots::AddSeries(absl::string_view name,
+                                  Reservation overhead) {
   Series& series = series_[std::string(name)];
   series.name = std::string(name);
-  series.last_number = latest;
-  series.overhead =
-      *Reservation::Create(account_, kSeriesBytes + 2 * name.size());
-  CountOverhead(series.overhead);
+  series.overhead = std::move(overhead);
+  return series;
+}
+
+absl::Status NamedSnapshots::RestoreSeries(absl::string_view name,
+                                           uint64_t latest) {
+  Series* series = Find(name);
+  if (series == nullptr) {
+    ASSIGN_OR_RETURN(Reservation overhead, ReserveSeries(name));
+    series = &AddSeries(name, std::move(overhead));
+  }
+  series->last_number = std::max(series->last_number, latest);
+  return absl::OkStatus();
 }
 
 // --- Former values -----------------------------------------------------------
@@ -144,10 +183,7 @@ FormerValuePtr NamedSnapshots::Keep(absl::string_view key, uint64_t since,
   former->bytes = bytes;
   const FormerValues::Iterator kept = former_.Add(former, account_);
   CountOverhead(kept->second.overhead);
-  Reorder(newest, [&] {
-    newest.held.push_back(kept);
-    newest.held_bytes += bytes;
-  });
+  Hold(newest, kept);
   return former;
 }
 
@@ -166,9 +202,9 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
     EndLease(snapshot, snapshot.leases.begin());
   }
   overhead_bytes_ -= snapshot.overhead.bytes();
+  Add(leaving_overhead_, snapshot.overhead.bytes(), let_go.overhead);
   leftover_bytes_ += snapshot.held_bytes;
-  leftovers_.insert(leftovers_.end(), snapshot.held.begin(),
-                    snapshot.held.end());
+  if (!snapshot.held.empty()) leftovers_.push_back(std::move(snapshot.held));
   if (snapshot.is_ready) --series.num_ready;
   if (cause != Cause::kAbandoned) {
     series.lost.push_back({snapshot.number, cause});
@@ -187,9 +223,12 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
 }
 
 bool NamedSnapshots::Sweep(size_t max_values, LetGo& let_go) {
-  for (size_t i = 0; i < max_values && !leftovers_.empty(); ++i) {
-    const FormerValues::Iterator value = leftovers_.front();
-    leftovers_.pop_front();
+  for (; let_go.num_swept < max_values && !leftovers_.empty();
+       ++let_go.num_swept) {
+    std::vector<FormerValues::Iterator>& values = leftovers_.front();
+    const FormerValues::Iterator value = values.back();
+    values.pop_back();
+    if (values.empty()) leftovers_.pop_front();
     leftover_bytes_ -= value->second.value->bytes;
     PassOn(value, let_go);
   }
@@ -201,14 +240,23 @@ void NamedSnapshots::PassOn(FormerValues::Iterator value, LetGo& let_go) {
   NamedSnapshot* const heir =
       prefixes_.Newest(former.key, former.since, former.until);
   if (heir == nullptr) {
-    overhead_bytes_ -= value->second.overhead.bytes();
+    const uint64_t overhead = value->second.overhead.bytes();
+    overhead_bytes_ -= overhead;
+    Add(leaving_overhead_, overhead, let_go.overhead);
+    Add(leaving_values_, former.bytes, let_go.value_bytes);
     let_go.values.push_back(former_.Remove(value));
     return;
   }
-  Reorder(*heir, [&] {
-    heir->held.push_back(value);
-    heir->held_bytes += former.bytes;
-  });
+  Hold(*heir, value);
+}
+
+void NamedSnapshots::Hold(NamedSnapshot& snapshot,
+                          FormerValues::Iterator value) {
+  const bool is_first = snapshot.held.empty();
+  if (is_first) CandidatesLike(snapshot).erase(snapshot.revision);
+  snapshot.held.push_back(value);
+  snapshot.held_bytes += value->second.value->bytes;
+  if (is_first) CandidatesLike(snapshot).emplace(snapshot.revision, &snapshot);
 }
 
 NamedSnapshot* NamedSnapshots::Victim() const {
@@ -223,11 +271,13 @@ NamedSnapshot* NamedSnapshots::Victim() const {
 
 NamedSnapshot* NamedSnapshots::Surplus(Series& series) {
   if (series.keep_last == 0) return nullptr;
-  size_t num_above = series.num_ready;
-  for (auto& [number, snapshot] : series.snapshots) {
-    if (num_above-- <= series.keep_last) return nullptr;
+  auto it = series.snapshots.lower_bound(series.leased_until);
+  while (series.num_ready - series.num_leased_first > series.keep_last) {
     CountLook();
+    auto& [number, snapshot] = *it++;
     if (snapshot.leases.empty()) return &snapshot;
+    series.leased_until = number + 1;
+    ++series.num_leased_first;
   }
   return nullptr;
 }
@@ -242,6 +292,7 @@ void NamedSnapshots::Reorder(NamedSnapshot& snapshot, Change change) {
   snapshot.due =
       snapshot.leases.empty() ? snapshot.end : absl::InfiniteDuration();
   for (const auto& [id, lease] : snapshot.leases) {
+    CountLook();
     snapshot.due = std::min(snapshot.due, lease.end);
   }
   CandidatesLike(snapshot).emplace(snapshot.revision, &snapshot);
@@ -268,8 +319,7 @@ absl::Status NamedSnapshots::Lease(NamedSnapshot& snapshot, SnapshotLeaseId id,
     return LimitReached("leases of snapshots of a caller", kMaxLeases);
   }
   ++num_leases;
-  Reservation overhead = *Reservation::Create(
-      account_, kSnapshotPartBytes + id.caller.size() + id.name.size());
+  Reservation overhead = *Reservation::Create(account_, BytesOf(id));
   CountOverhead(overhead);
   Reorder(snapshot, [&] {
     snapshot.leases.emplace(std::move(id),
@@ -284,6 +334,10 @@ void NamedSnapshots::EndLease(NamedSnapshot& snapshot,
   if (--count->second == 0) leases_of_.erase(count);
   overhead_bytes_ -= lease->second.overhead.bytes();
   snapshot.leases.erase(lease);
+  Series& series = *snapshot.series;
+  if (snapshot.leases.empty() && snapshot.number < series.leased_until) {
+    series.leased_until = series.num_leased_first = 0;
+  }
 }
 
 NamedSnapshot* NamedSnapshots::TakeDue(absl::Duration now) {

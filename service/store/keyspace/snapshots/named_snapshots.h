@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
@@ -24,6 +25,7 @@
 #include "service/store/keyspace/snapshots/former_values.h"
 #include "service/store/keyspace/snapshots/named_snapshot.h"
 #include "service/store/keyspace/snapshots/prefix_index.h"
+#include "service/store/memory_budgets.h"
 
 namespace tensorkv {
 
@@ -31,31 +33,40 @@ namespace tensorkv {
 //
 // A snapshot is opened at the revision of the change that it is of, and is
 // ready once all effects up to there have ended. A former value is kept once,
-// for all snapshots that have it, and belongs to the newest of these: when that
-// goes, the value passes to the newest of the others, or goes too. So a change
-// of a key looks up one snapshot, however many there are, and a snapshot that
-// goes costs what belongs to it, some of which may be left for later.
+// for all snapshots that have it, and belongs to the newest of these, or to an
+// older one if a change since has left the value as it was: when that goes, the
+// value passes to the newest of the others, or goes too. So a change of a key
+// looks up one snapshot, however many there are, and a snapshot that goes costs
+// what belongs to it, some of which may be left for later.
 class NamedSnapshots {
  public:
-  // Things that are to be destroyed without the mutex.
+  // Things that are to be destroyed without the mutex, and before the
+  // snapshots.
   struct LetGo {
+    // Count what of `leaving` goes with them, and so go last.
+    Reservation overhead;
+    Reservation value_bytes;
     std::vector<FormerValues::Node> values;
     std::vector<Series::Snapshots::node_type> snapshots;
+    // Counts what Sweep has looked at.
+    size_t num_swept = 0;
   };
   using Cause = Series::Cause;
 
-  // `account` counts what snapshots take besides values, and outlives this.
-  explicit NamedSnapshots(const RefPtr<BudgetAccount>& account)
-      : account_(account) {}
+  // `account` counts what snapshots take besides values, `metadata` what stays
+  // of their series. Both outlive this.
+  NamedSnapshots(const RefPtr<BudgetAccount>& account,
+                 const RefPtr<BudgetAccount>& metadata);
 
   // --- Opening ---------------------------------------------------------------
 
-  // Returns what a snapshot takes besides values.
+  // Return what a snapshot takes besides values, and what a lease does.
   static uint64_t BytesOf(const SnapshotTerms& terms);
-  // Checks that a snapshot can be opened on these terms. Errors:
-  // FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted (SNAPSHOT_CONFLICT) ·
-  // ResourceExhausted (LIMIT_REACHED).
-  absl::Status Check(const SnapshotTerms& terms) const;
+  static uint64_t BytesOf(const SnapshotLeaseId& id);
+  // Checks that a snapshot can be opened on these terms, and reserves for its
+  // series. Errors: FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted
+  // (SNAPSHOT_CONFLICT) · ResourceExhausted (LIMIT_REACHED, OVER_BUDGET).
+  absl::Status Check(SnapshotTerms& terms) const;
   // Opens a snapshot, which is not ready yet. REQUIRES: Check is OK, and no
   // other snapshot has that revision or a higher one.
   NamedSnapshot& Open(SnapshotTerms terms, uint64_t revision,
@@ -79,22 +90,30 @@ class NamedSnapshots {
   Series* Find(absl::string_view series);
   const Series::Map& series() const { return series_; }
 
-  // Takes over that a series has given numbers up to `latest`.
-  void RestoreSeries(absl::string_view name, uint64_t latest);
+  // Takes over that a series has given numbers up to `latest`. Errors:
+  // ResourceExhausted.
+  absl::Status RestoreSeries(absl::string_view name, uint64_t latest);
 
   // --- Former values ---------------------------------------------------------
 
   // Returns the revision of the newest snapshot; 0 if there is none.
   uint64_t newest() const { return newest_; }
-  // Returns whether a snapshot with a revision in [since, until) has keys of
-  // that name.
-  bool Covers(absl::string_view key, uint64_t since, uint64_t until) const {
-    return since <= newest_ && prefixes_.Newest(key, since, until) != nullptr;
+  // Returns the newest snapshot with a revision in [since, until) that has keys
+  // of that name; null if there is none.
+  NamedSnapshot* NewestOf(absl::string_view key, uint64_t since,
+                          uint64_t until) const {
+    return since <= newest_ ? prefixes_.Newest(key, since, until) : nullptr;
   }
   // Keeps a value of `bytes` that a key has from `since` on until before
-  // `until`; its tensor is yet to be taken. REQUIRES: Covers.
+  // `until`; its tensor is yet to be taken. REQUIRES: NewestOf returns
+  // one.
   FormerValuePtr Keep(absl::string_view key, uint64_t since, uint64_t until,
                       uint64_t bytes);
+  // Does what FormerValues::TryExtend does.
+  bool TryExtend(absl::string_view key, uint64_t since, uint64_t until,
+                 const Buffer* value) {
+    return former_.TryExtend(key, since, until, value);
+  }
   // Say that the value's tensor is waited for; take it, unless nobody has the
   // value any more.
   void Await(FormerValue& former) { former_.Await(former); }
@@ -111,12 +130,12 @@ class NamedSnapshots {
 
   // --- Letting go ------------------------------------------------------------
 
-  // Lets a snapshot go. Its values, but for the first `max_values`, are left
-  // for Sweep.
+  // Lets a snapshot go. Its values are left for Sweep, which is called with
+  // `max_values`.
   void Close(NamedSnapshot& snapshot, Cause cause, size_t max_values,
              LetGo& let_go);
-  // Looks at up to `max_values` of what snapshots have left. Returns whether
-  // that was all.
+  // Looks at what snapshots have left, until `let_go` has seen `max_values`.
+  // Returns whether that was all.
   bool Sweep(size_t max_values, LetGo& let_go);
   bool has_leftovers() const { return !leftovers_.empty(); }
   // Returns the snapshot that goes first where too much is retained; null if
@@ -131,6 +150,11 @@ class NamedSnapshots {
   uint64_t value_bytes() const { return former_.value_bytes(); }
   uint64_t overhead_bytes() const { return overhead_bytes_; }
   uint64_t leftover_bytes() const { return leftover_bytes_; }
+  // Returns what is in use yet though it was let go: until that is destroyed.
+  BytesNeeded leaving() const {
+    return {.host = leaving_overhead_->used_bytes(),
+            .device = leaving_values_->used_bytes() + leftover_bytes_};
+  }
 
   // --- Time ------------------------------------------------------------------
 
@@ -150,13 +174,19 @@ class NamedSnapshots {
  private:
   using ByRevision = std::map<uint64_t, NamedSnapshot*>;
 
+  // Returns what counts a new series.
+  absl::StatusOr<Reservation> ReserveSeries(absl::string_view name) const;
+  Series& AddSeries(absl::string_view name, Reservation overhead);
   // Have the snapshot among those that go in that order, or not.
   ByRevision& CandidatesLike(const NamedSnapshot& snapshot) {
     return candidates_[snapshot.held.empty()][!snapshot.leases.empty()];
   }
-  // Changes what the order of going, or the next end, depends on.
+  // Changes leases, or the end, on which the next end and the order of going
+  // depend; looks at all leases.
   template <typename Change>
   void Reorder(NamedSnapshot& snapshot, Change change);
+  // Has the value belong to the snapshot.
+  void Hold(NamedSnapshot& snapshot, FormerValues::Iterator value);
   // Passes the value to the newest of the snapshots that have it yet, or lets
   // it go.
   void PassOn(FormerValues::Iterator value, LetGo& let_go);
@@ -166,6 +196,9 @@ class NamedSnapshots {
   }
 
   const RefPtr<BudgetAccount> account_;
+  const RefPtr<BudgetAccount> metadata_;
+  const RefPtr<BudgetAccount> leaving_overhead_;
+  const RefPtr<BudgetAccount> leaving_values_;
   Series::Map series_;
   ByRevision by_revision_;
   // Those that are not ready.
@@ -177,8 +210,8 @@ class NamedSnapshots {
   std::array<std::array<ByRevision, 2>, 2> candidates_;
   std::set<std::pair<absl::Duration, uint64_t>> due_;
   absl::flat_hash_map<std::string, size_t> leases_of_;
-  // What belonged to snapshots that have gone.
-  std::deque<FormerValues::Iterator> leftovers_;
+  // What belonged to snapshots that have gone; none is empty.
+  std::deque<std::vector<FormerValues::Iterator>> leftovers_;
   uint64_t leftover_bytes_ = 0;
   uint64_t overhead_bytes_ = 0;
 };

@@ -35,11 +35,24 @@ class ValueCapture final : public KeyAccess {
 
 void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
                   uint64_t more_bytes) {
-  NamedSnapshots& named = *transaction.state().named;
-  if (!named.Covers(key.name(), since, key.revision)) return;
-  if (more_bytes > 0) {
-    MakeRoom(transaction, {.device = more_bytes});
-    if (!named.Covers(key.name(), since, key.revision)) return;
+  const NamespaceState& state = transaction.state();
+  NamedSnapshots& named = *state.named;
+  NamedSnapshot* owner = named.NewestOf(key.name(), since, key.revision);
+  if (owner != nullptr && more_bytes > 0) {
+    const BytesNeeded more = {.device = more_bytes};
+    MakeRoom(transaction, more);
+    owner = named.NewestOf(key.name(), since, key.revision);
+    // None can stay that needs what there is no room for.
+    while (owner != nullptr && !CheckRoom(state, more).ok()) {
+      CloseSnapshot(transaction, *owner, NamedSnapshots::Cause::kRetained);
+      owner = named.NewestOf(key.name(), since, key.revision);
+    }
+  }
+  if (owner == nullptr) return;
+  if (!key.is_updating &&
+      named.TryExtend(key.name(), since, key.revision, key.value.get())) {
+    key.value_is_kept = true;
+    return;
   }
   const FormerValuePtr former =
       named.Keep(key.name(), since, key.revision, key.value_bytes());

@@ -26,8 +26,9 @@ void Take(Transaction& transaction, StoredKey& key, const KeptKeyPtr& kept) {
 // returns whether.
 bool FailIfTooMuch(Transaction& transaction, const BytesNeeded& more = {}) {
   const NamespaceState& state = transaction.state();
-  const BytesNeeded freed = MakeRoom(transaction, more);
-  const absl::Status status = state.memory.CheckRetained(more, freed);
+  MakeRoom(transaction, more);
+  const absl::Status status =
+      state.memory.CheckRetained(more, state.named->leaving());
   if (status.ok()) return false;
   transaction.Drop(state.snapshots->FailAll(status));
   return true;

@@ -56,6 +56,25 @@ class Pause {
   const absl::Duration start_ = alarms_.Now();
 };
 
+// Returns which numbers each series has given, some for each locking of the
+// mutex. They may be later ones than those of the snapshot: what is restored
+// goes on above them.
+std::vector<std::pair<std::string, uint64_t>> SeriesOf(
+    const NamespaceState& state, SnapshotSink& sink) {
+  std::vector<std::pair<std::string, uint64_t>> some;
+  for (bool is_all = false; !is_all;) {
+    MutexLock lock(&state.mutex);
+    const Pause pause(state, sink);
+    const Series::Map& all = state.named->series();
+    auto next = some.empty() ? all.begin() : all.upper_bound(some.back().first);
+    for (size_t i = 0; i < kKeysPerLock && next != all.end(); ++i, ++next) {
+      some.emplace_back(next->first, next->second.last_number);
+    }
+    is_all = next == all.end();
+  }
+  return some;
+}
+
 // One snapshot on its way. Used by one thread.
 class SnapshotRun {
  public:
@@ -187,11 +206,6 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.restored_versions = state_.restored_versions;
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
-    if (is_of_all) {
-      for (const auto& [name, series] : state_.named->series()) {
-        snapshot.series.emplace_back(name, series.last_number);
-      }
-    }
   }
   if (snapshot.has_only_changes) {
     snapshot.removed_keys = moving_->RecordedNames();
@@ -202,6 +216,7 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.config.budget_bytes = 0;
   }
   if (is_of_all) {
+    snapshot.series = SeriesOf(state_, sink_);
     snapshot.clients =
         ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
                           state_.config.mode == Mode::kSync);
@@ -219,8 +234,9 @@ absl::Status SnapshotRun::Walk() {
   {
     const Pause pause(state_, sink_);
     // Others may have taken since what was free of the budget.
-    const BytesNeeded freed = MakeRoom(transaction, {});
-    const absl::Status status = state_.memory.CheckRetained({}, freed);
+    MakeRoom(transaction, {});
+    const absl::Status status =
+        state_.memory.CheckRetained({}, state_.named->leaving());
     if (!status.ok()) {
       transaction.Drop(state_.snapshots->FailAll(status));
       return status;
@@ -520,7 +536,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
   for (const auto& [name, latest] : snapshot.series) {
-    state.named->RestoreSeries(name, latest);
+    RETURN_IF_ERROR(state.named->RestoreSeries(name, latest));
   }
   return restored;
 }

@@ -49,14 +49,14 @@ void LetAbandonedGo(Transaction& transaction, absl::string_view name) {
 
 }  // namespace
 
-absl::Status CheckCanTake(Transaction& transaction,
-                          const SnapshotTerms& terms) {
+absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
   LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
   const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
-  return CheckRoom(state, more, MakeRoom(transaction, more));
+  MakeRoom(transaction, more);
+  return CheckRoom(state, more);
 }
 
 PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,

@@ -21,7 +21,7 @@ namespace tensorkv {
 // Checks that a snapshot can be taken by the change that comes next, for which
 // older ones may have to go. Errors: those of CreateSnapshot, but for
 // InvalidArgument.
-absl::Status CheckCanTake(Transaction& transaction, const SnapshotTerms& terms);
+absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms);
 
 // Takes a snapshot of all that has been admitted, this transaction's changes
 // among it. It can be read when the effects of all of that have ended; with
@@ -38,7 +38,7 @@ class Publication {
       const std::optional<PublishAs>& publish_as);
 
   // Does what CheckCanTake does, before the change.
-  absl::Status Check(Transaction& transaction) const {
+  absl::Status Check(Transaction& transaction) {
     return terms_ ? CheckCanTake(transaction, *terms_) : absl::OkStatus();
   }
   // Does what TakeSnapshot does, after it.
