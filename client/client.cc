@@ -97,7 +97,8 @@ struct Client::Shared {
     PushRequest request = {
         .name_space = name_space,
         .worker = options.worker ? options.worker : CurrentWorker(),
-        .step = options.step};
+        .step = options.step,
+        .publish_as = options.publish_as};
     if (request.step == 0 && request.worker) request.step = step + 1;
     return request;
   }
@@ -265,6 +266,16 @@ absl::Status Client::Init(std::vector<InitEntry> entries,
   return absl::OkStatus();
 }
 
+absl::StatusOr<InitReply> Client::InitAndPublish(std::vector<InitEntry> entries,
+                                                 OnExisting on_existing,
+                                                 PublishAs publish_as) {
+  InitRequest request = {.name_space = shared_->name_space,
+                         .on_existing = on_existing,
+                         .entries = std::move(entries),
+                         .publish_as = std::move(publish_as)};
+  return calls_->Call(request, call_options_);
+}
+
 absl::StatusOr<PushResult> Client::Push(absl::string_view key,
                                         Tensor contribution,
                                         const PushOptions& options) {
@@ -381,6 +392,7 @@ absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
   request.name_space = shared_->name_space;
   request.worker = options.worker ? options.worker : worker();
   request.step = options.step;
+  request.publish_as = options.publish_as;
   if (request.step == 0 && request.worker) request.step = shared_->step + 1;
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));

@@ -105,6 +105,10 @@ class Client : public NamespaceVerbs {
   absl::Status Init(std::vector<InitEntry> entries,
                     OnExisting on_existing = OnExisting::kFail,
                     std::vector<Version>* versions = nullptr);
+  // Does what Init does, and takes a snapshot of what there is then.
+  absl::StatusOr<InitReply> InitAndPublish(std::vector<InitEntry> entries,
+                                           OnExisting on_existing,
+                                           PublishAs publish_as);
 
   // Contributes tensors, encoded as the options ask for; in a sync namespace,
   // to the round of the step. What was encoded for a step goes out again when
@@ -132,7 +136,8 @@ class Client : public NamespaceVerbs {
 
   // Reads values; `min_version` waits for that version of the key. The
   // request's namespace and worker are filled in. With a `dtype` the server
-  // converts them: f16 halves what f32 takes on the wire.
+  // converts them: f16 halves what f32 takes on the wire. With `at` the values
+  // are those of a snapshot, whatever the keys are by now.
   absl::StatusOr<Value> Pull(absl::string_view key, Version min_version = 0);
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);

@@ -53,32 +53,55 @@ absl::StatusOr<ListReply> NamespaceVerbs::List(ListRequest request) {
 }
 
 absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::ListAll(
-    absl::string_view prefix) {
+    absl::string_view prefix, const std::optional<SnapshotReference>& at) {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
   std::vector<KeyStatus> keys;
   ListRequest request;
   request.set_namespace_(*name_space_);
   request.set_prefix(std::string(prefix));
+  if (at) *request.mutable_at() = *at;
   do {
     ASSIGN_OR_RETURN(
         ListReply page,
         calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
     absl::c_move(*page.mutable_keys(), std::back_inserter(keys));
+    if (at) request.mutable_at()->set_number(page.snapshot_number());
     RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
   } while (!request.page_token().empty());
   return keys;
 }
 
+absl::StatusOr<StatReply> NamespaceVerbs::Stat(StatRequest request) {
+  request.set_namespace_(*name_space_);
+  return calls_->Call(request, call_options_);
+}
+
 absl::StatusOr<std::vector<KeyStatus>> NamespaceVerbs::Stat(
     std::vector<std::string> keys, bool compute_digests) {
   StatRequest request;
-  request.set_namespace_(*name_space_);
   SetKeys(std::move(keys), request);
   request.set_compute_digests(compute_digests);
-  ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
+  ASSIGN_OR_RETURN(StatReply reply, Stat(std::move(request)));
   return std::vector<KeyStatus>(
       std::make_move_iterator(reply.mutable_keys()->begin()),
       std::make_move_iterator(reply.mutable_keys()->end()));
+}
+
+absl::StatusOr<std::vector<v1::SnapshotStatus>>
+NamespaceVerbs::ListAllSnapshots(absl::string_view series_prefix) {
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  std::vector<v1::SnapshotStatus> snapshots;
+  ListSnapshotsRequest request;
+  request.set_namespace_(*name_space_);
+  request.set_series_prefix(std::string(series_prefix));
+  do {
+    ASSIGN_OR_RETURN(
+        ListSnapshotsReply page,
+        calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
+    absl::c_move(*page.mutable_snapshots(), std::back_inserter(snapshots));
+    RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
+  } while (!request.page_token().empty());
+  return snapshots;
 }
 
 absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,13 +38,35 @@ class NamespaceVerbs : public ServerVerbs {
   // Returns all pages of the keys that begin with `prefix`, within one timeout.
   // They are not of one moment: keys that come or go meanwhile may be among
   // them or not. Takes as much memory as what the server sends, which nothing
-  // bounds but that timeout.
-  absl::StatusOr<std::vector<KeyStatus>> ListAll(absl::string_view prefix = "");
+  // bounds but that timeout. With `at` they are what one snapshot has of them.
+  absl::StatusOr<std::vector<KeyStatus>> ListAll(
+      absl::string_view prefix = "",
+      const std::optional<SnapshotReference>& at = std::nullopt);
   // Returns the status of each key; `compute_digests` adds the digest of its
   // value.
   // Errors: NotFound if one of the keys does not exist.
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
                                               bool compute_digests = false);
+
+  // Returns what the server tells of keys, with `at` as a snapshot has them.
+  // The request's namespace is filled in.
+  absl::StatusOr<StatReply> Stat(StatRequest request);
+
+  // The verbs of TENSORKV_SNAPSHOT_METHODS: CreateSnapshot(request),
+  // ListSnapshots(request), DescribeSnapshot(request), ...; snapshot.proto
+  // explains them. The request's namespace is filled in.
+  // contract/snapshot_references.h makes the references that they take, and
+  // that PullRequest::at and ListRequest's `at` take.
+#define TENSORKV_VERB(name, ...)                            \
+  absl::StatusOr<name##Reply> name(name##Request request) { \
+    return Call(std::move(request));                        \
+  }
+  TENSORKV_SNAPSHOT_METHODS(TENSORKV_VERB)
+#undef TENSORKV_VERB
+  // Returns all pages of the snapshots of series that begin with
+  // `series_prefix`, within one timeout.
+  absl::StatusOr<std::vector<v1::SnapshotStatus>> ListAllSnapshots(
+      absl::string_view series_prefix = "");
 
   // Sets the rule by which pushes update all keys, or those that match the
   // pattern; SetMultipliers sets what multiplies their rates. The others remove

@@ -24,6 +24,9 @@ struct PushOptions {
   // The dtype to which the server converts the values of a PushPull; kUnknown
   // leaves them as they are stored.
   DType reply_dtype = DType::kUnknown;
+
+  // Has a Push or a PushRows take a snapshot; its reply says which.
+  std::optional<PublishAs> publish_as;
 };
 
 }  // namespace tensorkv

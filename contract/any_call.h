@@ -49,9 +49,12 @@ using OutcomeOfCall =
                        absl::StatusOr<ReplyTo<Request>>>;
 
 // These are true for the requests of TENSORKV_NAMESPACE_METHODS, of
-// TENSORKV_CHECKPOINT_METHODS, and of TENSORKV_SERVER_METHODS.
+// TENSORKV_SNAPSHOT_METHODS among these, of TENSORKV_CHECKPOINT_METHODS, and of
+// TENSORKV_SERVER_METHODS.
 template <typename Request>
 inline constexpr bool kIsOfNamespace = false;
+template <typename Request>
+inline constexpr bool kIsOfSnapshots = false;
 template <typename Request>
 inline constexpr bool kIsOfCheckpoints = false;
 template <typename Request>
@@ -59,6 +62,9 @@ inline constexpr bool kIsOfServer = false;
 #define TENSORKV_IS_OF_NAMESPACE(name, ...) \
   template <>                               \
   inline constexpr bool kIsOfNamespace<name##Request> = true;
+#define TENSORKV_IS_OF_SNAPSHOTS(name, ...) \
+  template <>                               \
+  inline constexpr bool kIsOfSnapshots<name##Request> = true;
 #define TENSORKV_IS_OF_CHECKPOINTS(name, ...) \
   template <>                                 \
   inline constexpr bool kIsOfCheckpoints<name##Request> = true;
@@ -66,9 +72,11 @@ inline constexpr bool kIsOfServer = false;
   template <>                            \
   inline constexpr bool kIsOfServer<name##Request> = true;
 TENSORKV_NAMESPACE_METHODS(TENSORKV_IS_OF_NAMESPACE)
+TENSORKV_SNAPSHOT_METHODS(TENSORKV_IS_OF_SNAPSHOTS)
 TENSORKV_CHECKPOINT_METHODS(TENSORKV_IS_OF_CHECKPOINTS)
 TENSORKV_SERVER_METHODS(TENSORKV_IS_OF_SERVER)
 #undef TENSORKV_IS_OF_NAMESPACE
+#undef TENSORKV_IS_OF_SNAPSHOTS
 #undef TENSORKV_IS_OF_CHECKPOINTS
 #undef TENSORKV_IS_OF_SERVER
 

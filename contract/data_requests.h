@@ -13,6 +13,7 @@
 #include "contract/call_fields.h"
 #include "contract/encoding.h"
 #include "contract/row_ids.h"
+#include "contract/snapshot_references.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -31,10 +32,20 @@ struct InitRequest {
   OnExisting on_existing = OnExisting::kFail;
   std::vector<InitEntry> entries;
   uint64_t namespace_uid = 0;
+  // Has the call take a snapshot.
+  std::optional<PublishAs> publish_as;
+};
+
+// The snapshot that a call has taken.
+struct PublishedSnapshot {
+  uint64_t number = 0;
+  uint64_t revision = 0;
 };
 
 struct InitReply {
   std::vector<Version> versions;
+  // Nothing unless the call was to take a snapshot.
+  std::optional<PublishedSnapshot> published;
 };
 
 // A contribution to one key. Where `encoding` is set, `tensor` is the payload
@@ -67,6 +78,8 @@ struct PushRequest {
   Step step = 0;
   std::vector<PushEntry> entries;
   uint64_t namespace_uid = 0;
+  // Has the call take a snapshot. A PushPull has none.
+  std::optional<PublishAs> publish_as;
 };
 
 struct PushResult {
@@ -80,6 +93,8 @@ struct PushResult {
 
 struct PushReply {
   std::vector<PushResult> results;
+  // Nothing unless the call was to take a snapshot.
+  std::optional<PublishedSnapshot> published;
 };
 
 struct PullEntry {
@@ -102,6 +117,8 @@ struct PullRequest {
   uint64_t namespace_uid = 0;
   // The longest reply that the caller takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
+  // The snapshot that is read; nothing: the present values.
+  std::optional<SnapshotReference> at;
 };
 
 struct Value {
@@ -113,6 +130,8 @@ struct Value {
 
 struct PullReply {
   std::vector<Value> values;
+  // The number of the snapshot that was read; 0 if it was none.
+  uint64_t snapshot_number = 0;
 };
 
 // Pushes the entries, and then pulls their keys as a PullRequest with these

@@ -15,6 +15,7 @@
 #include "contract/stream_requests.h"
 #include "tensorkv/v1/call.pb.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/snapshot.pb.h"
 #include "tensorkv/v1/stream.pb.h"
 #include "tensorkv/v1/tensor.pb.h"
 
@@ -208,6 +209,12 @@ using PushResultFields =
     Fields<Number<v1::PushResult::kVersionFieldNumber, &PushResult::version>,
            Number<v1::PushResult::kStepFieldNumber, &PushResult::step>,
            Number<v1::PushResult::kRepeatedFieldNumber, &PushResult::repeated>>;
+
+using PublishedFields =
+    Fields<Number<v1::PublishedSnapshot::kNumberFieldNumber,
+                  &PublishedSnapshot::number>,
+           Number<v1::PublishedSnapshot::kRevisionFieldNumber,
+                  &PublishedSnapshot::revision>>;
 
 }  // namespace tensorkv::wire
 

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
 
 #include "absl/base/attributes.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "contract/message_reader.h"
 #include "contract/proto_codec.h"
 #include "contract/wire_tags.h"
@@ -168,6 +171,45 @@ struct Message {
     if (!(message.*kMember)) return;
     out.Message(RunTag(kNumber),
                 [&] { Inner::Write(*(message.*kMember), out); });
+  }
+};
+
+// A message that need not be there, and whose fields are left to the generated
+// code: one that few calls have. It takes some of its bytes thirty times in
+// memory, so that it has a bound, well above that of a valid PublishAs.
+inline constexpr size_t kMaxGeneratedBytes = 32 << 10;
+template <int kNumber, auto kMember>
+struct Generated {
+  template <typename T>
+  static void Read(MessageReader& in, T& message) {
+    if (in.Accept(RunTag(kNumber))) ReadPresent(in, message);
+  }
+  template <typename T>
+  static void Write(const T& message, WireWriter& out) {
+    if (message.*kMember) WritePresent(*(message.*kMember), out);
+  }
+
+ private:
+  template <typename T>
+  ABSL_ATTRIBUTE_NOINLINE static void ReadPresent(MessageReader& in,
+                                                  T& message) {
+    std::string bytes;
+    in.ReadBytes(&bytes);
+    auto& inner = (message.*kMember).emplace();
+    if (bytes.size() > kMaxGeneratedBytes) {
+      return in.Fail(absl::InvalidArgumentError(
+          absl::StrCat(inner.GetDescriptor()->name(), ": expected at most ",
+                       kMaxGeneratedBytes, " bytes, got ", bytes.size())));
+    }
+    if (!inner.ParseFromString(bytes)) in.Fail();
+    // Whoever keeps a call does not count them.
+    inner.DiscardUnknownFields();
+  }
+  template <typename Inner>
+  ABSL_ATTRIBUTE_NOINLINE static void WritePresent(const Inner& inner,
+                                                   WireWriter& out) {
+    const std::string bytes = inner.SerializeAsString();
+    out.Message(RunTag(kNumber), [&] { out.Copy(bytes); });
   }
 };
 

@@ -98,6 +98,7 @@ template <typename Proto, typename EntryFields>
 using PushFields = Fields<
     ChangeFields<Proto, PushRequest>, WorkerField<Proto, PushRequest>,
     Number<Proto::kStepFieldNumber, &PushRequest::step>,
+    Generated<Proto::kPublishAsFieldNumber, &PushRequest::publish_as>,
     Entries<EntryFields, Proto::kEntriesFieldNumber, &PushRequest::entries>>;
 
 // Lists the fields of a pull before its dtype and its entries.
@@ -116,6 +117,8 @@ struct FieldsOf<InitRequest>
     : Fields<ChangeFields<v1::InitRequest, InitRequest>,
              Choice<v1::InitRequest::kOnExistingFieldNumber,
                     &InitRequest::on_existing>,
+             Generated<v1::InitRequest::kPublishAsFieldNumber,
+                       &InitRequest::publish_as>,
              Entries<InitEntryFields, v1::InitRequest::kEntriesFieldNumber,
                      &InitRequest::entries>> {};
 template <>
@@ -133,12 +136,14 @@ template <>
 struct FieldsOf<PullRequest>
     : Fields<PullFields<v1::PullRequest>,
              Choice<v1::PullRequest::kDtypeFieldNumber, &PullRequest::dtype>,
+             Generated<v1::PullRequest::kAtFieldNumber, &PullRequest::at>,
              Entries<PullEntryFields, v1::PullRequest::kEntriesFieldNumber,
                      &PullRequest::entries>> {};
 template <>
 struct FieldsOf<PullRowsRequest>
     : Fields<
           PullFields<v1::PullRowsRequest>,
+          Generated<v1::PullRowsRequest::kAtFieldNumber, &PullRequest::at>,
           Entries<PullRowsEntryFields, v1::PullRowsRequest::kEntriesFieldNumber,
                   &PullRequest::entries>> {};
 template <>
@@ -172,12 +177,16 @@ struct FieldsOf<PushPullRequest>
 // Other replies with results, or with values, have the same form.
 template <>
 struct FieldsOf<PushReply>
-    : Entries<PushResultFields, v1::PushResponse::kResultsFieldNumber,
-              &PushReply::results> {};
+    : Fields<Entries<PushResultFields, v1::PushResponse::kResultsFieldNumber,
+                     &PushReply::results>,
+             Message<PublishedFields, v1::PushResponse::kPublishedFieldNumber,
+                     &PushReply::published>> {};
 template <>
 struct FieldsOf<PullReply>
-    : Entries<ValueFields, v1::PullResponse::kValuesFieldNumber,
-              &PullReply::values> {};
+    : Fields<Number<v1::PullResponse::kSnapshotNumberFieldNumber,
+                    &PullReply::snapshot_number>,
+             Entries<ValueFields, v1::PullResponse::kValuesFieldNumber,
+                     &PullReply::values>> {};
 static_assert(RunTag(v1::PushResponse::kResultsFieldNumber) ==
               RunTag(v1::PushRowsResponse::kResultsFieldNumber));
 template <typename Proto>

@@ -93,16 +93,19 @@ bool IsOfRows(const Request& request) {
                      [](const auto& entry) { return bool{entry.rows}; });
 }
 
-void WriteValues(absl::Span<const Value> values, WireWriter& out) {
+void WriteValues(absl::Span<const Value> values, uint64_t snapshot_number,
+                 WireWriter& out) {
   wire::WriteEntries<wire::ValueFields>(
       RunTag(v1::PullResponse::kValuesFieldNumber), values, out);
+  out.Number(wire::NumberTag(v1::PullResponse::kSnapshotNumberFieldNumber),
+             snapshot_number);
 }
 
 // Encodes a PullChunk with values in the field `tag`.
 EncodedMessage EncodePullChunk(wire::Tag tag, absl::Span<const Value> values,
-                               Elements elements) {
+                               uint64_t snapshot_number, Elements elements) {
   return Encode(values, {.elements = elements}, [&](WireWriter& out) {
-    out.Message(tag, [&] { WriteValues(values, out); });
+    out.Message(tag, [&] { WriteValues(values, snapshot_number, out); });
   });
 }
 
@@ -183,16 +186,20 @@ EncodedMessage EncodePushReply(const PushReply& reply) {
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) {
-  return Encode(reply.values, {},
-                [&](WireWriter& out) { WriteValues(reply.values, out); });
+  return Encode(reply.values, {}, [&](WireWriter& out) {
+    WriteValues(reply.values, reply.snapshot_number, out);
+  });
 }
 
-EncodedMessage EncodePullBatch(absl::Span<const Value> values) {
-  return EncodePullChunk(wire::kChunkBatch, values, Elements::kPresent);
+EncodedMessage EncodePullBatch(absl::Span<const Value> values,
+                               uint64_t snapshot_number) {
+  return EncodePullChunk(wire::kChunkBatch, values, snapshot_number,
+                         Elements::kPresent);
 }
 
-EncodedMessage EncodePullManifest(absl::Span<const Value> values) {
-  return EncodePullChunk(wire::kChunkManifest, values, Elements::kLeftOut);
+EncodedMessage EncodePullManifest(const PullReply& reply) {
+  return EncodePullChunk(wire::kChunkManifest, reply.values,
+                         reply.snapshot_number, Elements::kLeftOut);
 }
 
 }  // namespace tensorkv

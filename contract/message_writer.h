@@ -67,9 +67,10 @@ inline constexpr uint64_t kMaxValueOverheadBytes = 128;
 // same form.
 EncodedMessage EncodePullReply(const PullReply& reply);
 // Encodes a PullChunk with a batch of values.
-EncodedMessage EncodePullBatch(absl::Span<const Value> values);
+EncodedMessage EncodePullBatch(absl::Span<const Value> values,
+                               uint64_t snapshot_number = 0);
 // Encodes a PullChunk with the manifest of the values.
-EncodedMessage EncodePullManifest(absl::Span<const Value> values);
+EncodedMessage EncodePullManifest(const PullReply& reply);
 
 }  // namespace tensorkv
 

@@ -37,8 +37,9 @@ const Row& RowOf(Method method) { return kRows[static_cast<size_t>(method)]; }
 
 absl::string_view NameOf(Service service) {
   constexpr absl::string_view kNames[] = {
-      "tensorkv.v1.Data", "tensorkv.v1.Namespaces", "tensorkv.v1.Membership",
-      "tensorkv.v1.Admin", "tensorkv.v1.Peer"};
+      "tensorkv.v1.Data",       "tensorkv.v1.Namespaces",
+      "tensorkv.v1.Membership", "tensorkv.v1.Snapshots",
+      "tensorkv.v1.Admin",      "tensorkv.v1.Peer"};
   return kNames[static_cast<size_t>(service)];
 }
 

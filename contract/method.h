@@ -13,11 +13,18 @@ namespace tensorkv {
 
 // The contract's services, as proto/tensorkv/v1/service.proto and peer.proto
 // have them.
-enum class Service : uint8_t { kData, kNamespaces, kMembership, kAdmin, kPeer };
+enum class Service : uint8_t {
+  kData,
+  kNamespaces,
+  kMembership,
+  kSnapshots,
+  kAdmin,
+  kPeer
+};
 
-inline constexpr Service kAllServices[] = {Service::kData, Service::kNamespaces,
-                                           Service::kMembership,
-                                           Service::kAdmin, Service::kPeer};
+inline constexpr Service kAllServices[] = {
+    Service::kData,      Service::kNamespaces, Service::kMembership,
+    Service::kSnapshots, Service::kAdmin,      Service::kPeer};
 
 // Returns the name by which gRPC, reflection, health checks and metrics call
 // it: "tensorkv.v1.Data", ...
@@ -64,10 +71,18 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
 //
 // The lists below say who answers a method, as X(name).
 
-// Methods about the options, rules and workers of one namespace, with a request
-// that has a name_space, and which a Namespace answers by a method of that
-// name. Stores, their dispatch, handlers and connections treat them all alike,
-// by this list.
+// Methods about the snapshots of a namespace.
+#define TENSORKV_SNAPSHOT_METHODS(X) \
+  X(CreateSnapshot)                  \
+  X(ListSnapshots)                   \
+  X(DescribeSnapshot)                \
+  X(DeleteSnapshot)                  \
+  X(LeaseSnapshot)
+
+// Methods about the options, rules, workers and snapshots of one namespace,
+// with a request that has a name_space, and which a Namespace answers by a
+// method of that name. Stores, their dispatch, handlers and connections treat
+// them all alike, by this list.
 #define TENSORKV_NAMESPACE_METHODS(X) \
   X(UpdateNamespace)                  \
   X(SetRule)                          \
@@ -77,7 +92,8 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
   X(SetHyperparameters)               \
   X(Join)                             \
   X(KeepAlive)                        \
-  X(Leave)
+  X(Leave)                            \
+  TENSORKV_SNAPSHOT_METHODS(X)
 
 // Methods about the checkpoints of a server, which Checkpoints answers by a
 // method of that name.

@@ -54,6 +54,7 @@ struct NamespaceConfig {
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
   bool mirrored = false;
+  uint64_t max_retained_bytes = 0;
 
   friend bool operator==(const NamespaceConfig&,
                          const NamespaceConfig&) = default;
@@ -62,7 +63,8 @@ struct NamespaceConfig {
 // Returns whether UpdateNamespace changes the field of that path on the servers
 // of a cluster too. For a while each may have another value of it.
 inline bool MayChangeInClusters(absl::string_view path) {
-  return path == "budget_bytes" || absl::StartsWith(path, "gradient_guard");
+  return path == "budget_bytes" || path == "max_retained_bytes" ||
+         absl::StartsWith(path, "gradient_guard");
 }
 
 }  // namespace tensorkv

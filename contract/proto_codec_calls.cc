@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
@@ -29,11 +31,32 @@ std::string EntryName(int index, absl::string_view key) {
                       key.size() > kMostShown ? "...\")" : "\")");
 }
 
+namespace {
+
+// Have the snapshot that a call has taken, if it has.
+template <typename Proto>
+std::optional<PublishedSnapshot> PublishedIn(const Proto& proto) {
+  if (!proto.has_published()) return std::nullopt;
+  return PublishedSnapshot{.number = proto.published().number(),
+                           .revision = proto.published().revision()};
+}
+template <typename Proto>
+void SetPublished(const std::optional<PublishedSnapshot>& published,
+                  Proto* proto) {
+  if (!published) return;
+  proto->mutable_published()->set_number(published->number);
+  proto->mutable_published()->set_revision(published->revision);
+}
+
+}  // namespace
+
 InitReply FromProto(const v1::InitResponse& proto) {
-  return {.versions = {proto.versions().begin(), proto.versions().end()}};
+  return {.versions = {proto.versions().begin(), proto.versions().end()},
+          .published = PublishedIn(proto)};
 }
 void ToProto(const InitReply& reply, v1::InitResponse* proto) {
   proto->mutable_versions()->Add(reply.versions.begin(), reply.versions.end());
+  SetPublished(reply.published, proto);
 }
 
 InitReply FromProto(const v1::SetStateResponse& proto) {
@@ -50,6 +73,7 @@ PushReply FromProto(const v1::PushResponse& proto) {
     reply.results.push_back(
         {result.version(), result.step(), result.repeated()});
   }
+  reply.published = PublishedIn(proto);
   return reply;
 }
 void ToProto(const PushReply& reply, v1::PushResponse* proto) {
@@ -59,6 +83,7 @@ void ToProto(const PushReply& reply, v1::PushResponse* proto) {
     out.set_step(result.step);
     out.set_repeated(result.repeated);
   }
+  SetPublished(reply.published, proto);
 }
 
 }  // namespace tensorkv

@@ -107,6 +107,7 @@ absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto) {
   config.aggregation = DecodeChoice<Aggregation>(proto.aggregation());
   config.trim_fraction = proto.trim_fraction();
   config.mirrored = proto.mirrored();
+  config.max_retained_bytes = proto.max_retained_bytes();
   return config;
 }
 
@@ -127,6 +128,7 @@ void ToProto(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   proto->set_aggregation(EncodeChoice<v1::Aggregation>(config.aggregation));
   proto->set_trim_fraction(config.trim_fraction);
   proto->set_mirrored(config.mirrored);
+  proto->set_max_retained_bytes(config.max_retained_bytes);
 }
 
 absl::StatusOr<NamespaceConfig> KnownConfig(const v1::NamespaceConfig& proto) {

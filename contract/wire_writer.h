@@ -164,6 +164,11 @@ class WireWriter {
     WriteRunHeader(tag, size_bytes() - bytes_after);
   }
 
+  // Writes bytes that are fields already.
+  void Copy(absl::string_view bytes) {
+    std::memcpy(Take(bytes.size()), bytes.data(), bytes.size());
+  }
+
   // Returns the message.
   EncodedMessage Finish() &&;
 
@@ -175,9 +180,6 @@ class WireWriter {
     if (ABSL_PREDICT_FALSE(size_bytes > headroom)) Grow(size_bytes);
     next_ -= size_bytes;
     return next_;
-  }
-  void Copy(absl::string_view bytes) {
-    std::memcpy(Take(bytes.size()), bytes.data(), bytes.size());
   }
   void WriteRunHeader(Tag tag, uint64_t size_bytes) {
     PresentNumber(tag, size_bytes);

@@ -6,10 +6,10 @@
   python3 publish_weights.py read --bfloat16 &
   python3 publish_weights.py train
 
-The module learns to add up. A reader waits for a newer version, takes it as a
+The module learns to add up. A reader waits for a newer state, takes it as a
 whole into its own module, and looks how well that adds; with --bfloat16 the
-server halves the bytes before it sends them. It ends with the last version. A
-name keeps that: readers of another training ask for it by its --run.
+server halves the bytes before it sends them. It ends with the last state. A
+series keeps that: another training has a --series of its own.
 """
 
 import argparse
@@ -29,21 +29,21 @@ def error_of(model, inputs):
 
 def train(client, options):
     model = make_model()
-    publisher = Publisher(client, options.name, options.run)
+    publisher = Publisher(client, options.series)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for i in range(options.versions):
+    for i in range(options.states):
         for _ in range(options.steps):
             optimizer.zero_grad()
             error = error_of(model, torch.randn(64, 16))
             error.backward()
             optimizer.step()
-        metadata = {"is_last": i + 1 == options.versions, "error": float(error)}
-        version = publisher.publish(model, metadata=metadata)
-        print(f"version {version}: trained to {error:.6f}", flush=True)
+        metadata = {"is_last": i + 1 == options.states, "error": float(error)}
+        number = publisher.publish(model, metadata=metadata)
+        print(f"number {number}: trained to {error:.6f}", flush=True)
 
 
 def read(client, options):
-    model, reader = make_model(), Reader(client, options.name, options.run)
+    model, reader = make_model(), Reader(client, options.series)
     if options.bfloat16:
         model.bfloat16()
     while not reader.metadata.get("is_last"):
@@ -51,17 +51,16 @@ def read(client, options):
         reader.fetch(into=model)
         with torch.no_grad():
             error = error_of(model, torch.randn(64, 16).to(model.weight.dtype))
-        print(f"version {reader.version}: off by {error:.6f}", flush=True)
+        print(f"number {reader.number}: off by {error:.6f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("role", choices=["train", "read"])
     parser.add_argument("--target", default="127.0.0.1:7363")
-    parser.add_argument("--name", default="adder")
-    parser.add_argument("--run", default="")
+    parser.add_argument("--series", default="adder")
     parser.add_argument("--bfloat16", action="store_true")
-    parser.add_argument("--versions", type=int, default=5)
+    parser.add_argument("--states", type=int, default=5)
     parser.add_argument("--steps", type=int, default=50)
     options = parser.parse_args()
     with tensorkv.Client(options.target) as client:

@@ -5,11 +5,13 @@
 #ifndef TENSORKV_CLIENT_CLI_COMMANDS_H_
 #define TENSORKV_CLIENT_CLI_COMMANDS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/invocation.h"
+#include "contract/snapshot_references.h"
 
 namespace CLI {
 class App;
@@ -23,11 +25,13 @@ void AddValueCommands(CLI::App& app, Action& action);
 // Adds ls, stat, rm.
 void AddKeyCommands(CLI::App& app, Action& action);
 
-// Returns `keys`, or if none are given all that begin with `prefix`.
+// Returns `keys`, or if none are given all that begin with `prefix`, at present
+// or as a snapshot has them.
 // Errors: UsageError for both or neither, and those of List.
 absl::StatusOr<std::vector<std::string>> KeysToUse(
     const std::vector<std::string>& keys, const std::string& prefix,
-    Invocation& invocation);
+    Invocation& invocation,
+    const std::optional<SnapshotReference>& at = std::nullopt);
 
 // Adds ns create, ns ls, ns describe, ns rm.
 void AddNamespaceCommands(CLI::App& app, Action& action);
@@ -46,6 +50,9 @@ void AddClusterCommands(CLI::App& app, Action& action);
 
 // Adds checkpoint save, restore, ls, rm, verify.
 void AddCheckpointCommands(CLI::App& app, Action& action);
+
+// Adds snapshot create, ls, show, rm.
+void AddSnapshotCommands(CLI::App& app, Action& action);
 
 // Adds import, export.
 void AddSafetensorsCommands(CLI::App& app, Action& action);

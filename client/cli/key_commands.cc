@@ -15,13 +15,13 @@ namespace tensorkv {
 
 absl::StatusOr<std::vector<std::string>> KeysToUse(
     const std::vector<std::string>& keys, const std::string& prefix,
-    Invocation& invocation) {
+    Invocation& invocation, const std::optional<SnapshotReference>& at) {
   if (keys.empty() == prefix.empty()) {
     return UsageError("expected keys or --prefix, one of them");
   }
   if (!keys.empty()) return keys;
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
-                   invocation.client.ListAll(prefix));
+                   invocation.client.ListAll(prefix, at));
   std::vector<std::string> found;
   for (const KeyStatus& status : statuses) found.push_back(status.key());
   return found;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -101,11 +102,22 @@ std::string StringText(const Message& message, const FieldDescriptor& field,
 void AddRows(const Message& message, const std::string& prefix, Rows& rows);
 
 std::string SingleText(const Message& message, const FieldDescriptor& field,
+                       int index);
+
+// Returns an entry of a map as "name=value".
+std::string EntryText(const Message& entry) {
+  const google::protobuf::Descriptor& type = *entry.GetDescriptor();
+  return absl::StrCat(SingleText(entry, *type.map_key(), kSingular), "=",
+                      SingleText(entry, *type.map_value(), kSingular));
+}
+
+std::string SingleText(const Message& message, const FieldDescriptor& field,
                        int index) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       const Message& value = MessageIn(message, field, index);
       if (const auto text = TextOfOne(value)) return *text;
+      if (field.is_map()) return EntryText(value);
       Rows rows;
       AddRows(value, "", rows);
       return absl::StrJoin(rows, " ", [](std::string* out, const auto& row) {
@@ -126,6 +138,7 @@ std::string FieldText(const Message& message, const FieldDescriptor& field) {
        ++i) {
     texts.push_back(SingleText(message, field, i));
   }
+  if (field.is_map()) absl::c_sort(texts);
   return absl::StrCat("[", absl::StrJoin(texts, ","), "]");
 }
 
@@ -133,7 +146,9 @@ void AddField(const Message& message, const FieldDescriptor& field,
               const std::string& name, Rows& rows) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   const bool is_message = field.message_type() != nullptr;
-  if (field.is_repeated() && is_message) {
+  if (field.is_map()) {
+    rows.push_back({name, FieldText(message, field)});
+  } else if (field.is_repeated() && is_message) {
     for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
       rows.push_back({name, SingleText(message, field, i)});
     }
@@ -165,8 +180,11 @@ std::string CellText(const Message& message, absl::string_view path) {
         &MessageIn(*holder, *holder->GetDescriptor()->FindFieldByName(names[i]),
                    kSingular);
   }
-  return FieldText(*holder,
-                   *holder->GetDescriptor()->FindFieldByName(names.back()));
+  const FieldDescriptor& field =
+      *holder->GetDescriptor()->FindFieldByName(names.back());
+  const bool is_absent = field.has_presence() &&
+                         !holder->GetReflection()->HasField(*holder, &field);
+  return is_absent ? "-" : FieldText(*holder, field);
 }
 
 std::vector<size_t> ColumnWidths(const Rows& rows) {

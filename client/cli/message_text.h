@@ -23,12 +23,12 @@ std::string MessageJson(absl::string_view key,
 // Returns a line for each field that is not absent, as "config.mode:  sync".
 // Enums are without their prefix, bytes have a unit, fixed64 is hexadecimal, a
 // rule is as ParseRuleSpec takes it. Of repeated messages each has a line, as
-// "rules:  key_pattern=*.bias rule=sgd".
+// "rules:  key_pattern=*.bias rule=sgd"; a map has one, in byte order.
 std::string MessageText(const google::protobuf::Message& message);
 
 // Returns a table with a line per message, of fields that are written as by
 // MessageText. A column is the path of a field, such as "config.mode"; its
-// header is the field's own name.
+// header is the field's own name. One that is absent is "-".
 std::string MessageTable(
     const std::vector<const google::protobuf::Message*>& messages,
     const std::vector<std::string>& columns);

@@ -38,6 +38,7 @@ constexpr std::pair<const char*, const char*> kChangeable[] = {
     {"--max_call_norm", "gradient_guard.max_call_norm"},
     {"--large_norm", "gradient_guard.on_large_norm"},
     {"--budget", "budget_bytes"},
+    {"--max_retained", "max_retained_bytes"},
 };
 
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
@@ -140,6 +141,9 @@ void AddChangeable(CLI::App& command, NamespaceConfig& config) {
             "clip or refuse pushes whose norm is above these");
   AddParsed(command, "--budget", config.budget_bytes, ParseByteSize,
             "Bytes it may hold, such as 8GiB; 0: as many as the server");
+  AddParsed(command, "--max_retained", config.max_retained_bytes, ParseByteSize,
+            "Bytes that its snapshots may keep of former values; 0: as many as "
+            "the server");
 }
 
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {

@@ -64,6 +64,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddServerCommand(app, action);
   AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);
+  AddSnapshotCommands(app, action);
   AddSafetensorsCommands(app, action);
   AddTokenCommand(app, action);
   AddHealthCommand(app, action);

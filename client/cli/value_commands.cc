@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "client/cli/npy.h"
 #include "client/cli/option_types.h"
 #include "client/cli/plain_text.h"
+#include "client/cli/snapshot_text.h"
 #include "client/cli/usage_error.h"
 #include "client/cli/value_source.h"
 #include "client/cli/value_text.h"
@@ -39,6 +41,7 @@ struct ValueCommandFlags {
   std::string npy_out;
   std::string state;
   DType pulled_dtype = DType::kUnknown;
+  std::optional<SnapshotReference> at;
 };
 
 void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
@@ -224,7 +227,8 @@ absl::StatusOr<PullReply> PullKeys(const std::vector<std::string>& keys,
                                    const ValueCommandFlags& flags,
                                    Invocation& invocation) {
   PullRequest request = {.wait_for_keys = flags.wait_for_keys,
-                         .dtype = flags.pulled_dtype};
+                         .dtype = flags.pulled_dtype,
+                         .at = flags.at};
   for (const std::string& key : keys) {
     request.entries.push_back({key, flags.min_version});
   }
@@ -239,7 +243,7 @@ template <typename Read>
 absl::Status RunRead(const ValueCommandFlags& flags, Invocation& invocation,
                      Read read) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys,
-                   KeysToUse(flags.keys, flags.prefix, invocation));
+                   KeysToUse(flags.keys, flags.prefix, invocation, flags.at));
   if (!flags.npy_out.empty() && keys.size() != 1) {
     return UsageError(
         absl::StrCat("--npy: expected one key, got ", keys.size()));
@@ -253,8 +257,24 @@ absl::Status RunRead(const ValueCommandFlags& flags, Invocation& invocation,
   return absl::OkStatus();
 }
 
+// Waits for the snapshot that the flags name, and has them name its number.
+absl::Status AwaitSnapshot(ValueCommandFlags& flags, Invocation& invocation) {
+  DescribeSnapshotRequest request;
+  *request.mutable_at() = *flags.at;
+  ASSIGN_OR_RETURN(const DescribeSnapshotReply reply,
+                   invocation.client.DescribeSnapshot(std::move(request)));
+  flags.at->set_number(reply.snapshot().number());
+  return absl::OkStatus();
+}
+
 absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
-  return RunRead(flags, invocation, PullKeys);
+  if (!flags.at || flags.prefix.empty()) {
+    return RunRead(flags, invocation, PullKeys);
+  }
+  // The list of the keys and their values are of the same snapshot.
+  ValueCommandFlags exact = flags;
+  RETURN_IF_ERROR(AwaitSnapshot(exact, invocation));
+  return RunRead(exact, invocation, PullKeys);
 }
 
 absl::Status RunGetState(const ValueCommandFlags& flags,
@@ -374,11 +394,18 @@ void AddPull(CLI::App& app, Action& action) {
       app, action, "pull",
       "Print values; of long ones the ends, with --output=json all", RunPull);
   AddReadFlags(*pull, *pull_flags);
-  pull->add_option("--min_version", pull_flags->min_version,
-                   "Wait until each key has reached this version")
-      ->check(CLI::NonNegativeNumber);
-  pull->add_flag("-w,--wait_for_keys", pull_flags->wait_for_keys,
-                 "Wait for keys that do not exist yet");
+  CLI::Option* const min_version =
+      pull->add_option("--min_version", pull_flags->min_version,
+                       "Wait until each key has reached this version")
+          ->check(CLI::NonNegativeNumber);
+  CLI::Option* const wait_for_keys =
+      pull->add_flag("-w,--wait_for_keys", pull_flags->wait_for_keys,
+                     "Wait for keys that do not exist yet");
+  AddParsed(*pull, "--at", pull_flags->at, ParseSnapshot,
+            "As a snapshot has them: SERIES, its latest; SERIES@42; "
+            "SERIES@>=42, for which this waits")
+      ->excludes(min_version)
+      ->excludes(wait_for_keys);
   CLI::Option* const pulled_rows =
       AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3");
   AddParsed(*pull, "--dtype", pull_flags->pulled_dtype, ParseDType,

@@ -435,7 +435,8 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Change(
     const std::vector<std::string>& servers, const Request& request,
     const CallLimit& limit) {
   static_assert(
-      kRemoves<Request> || CallTypes<Request>::kRepeat == Repeat::kHarmless,
+      kRemoves<Request> || kIsOfSnapshots<Request> ||
+          CallTypes<Request>::kRepeat == Repeat::kHarmless,
       "a call that may not come twice must say what its repeat means");
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
+#include "client/cluster/snapshot_calls.h"
 #include "client/cluster/split_call.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"

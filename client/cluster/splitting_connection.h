@@ -35,6 +35,7 @@ namespace tensorkv {
 // digest.
 //
 // Errors: those of ClusterConnection; they name the key, not the slice.
+// Unimplemented for calls about snapshots, before any server hears of them.
 class SplittingConnection final : public TaskConnection {
  public:
   explicit SplittingConnection(std::unique_ptr<ClusterConnection> inner)

@@ -54,6 +54,7 @@ void ForEachField(Config& config, Field field) {
   field("max_call_norm", config.gradient_guard.max_call_norm);
   field("on_large_norm", config.gradient_guard.on_large_norm);
   field("budget_bytes", config.budget_bytes);
+  field("max_retained_bytes", config.max_retained_bytes);
 }
 
 // Returns the configuration of these fields; those that `given` lacks have

@@ -32,8 +32,18 @@ std::vector<std::string> TextsOf(
   return {texts.begin(), texts.end()};
 }
 
+double SecondsSinceEpoch(const google::protobuf::Timestamp& proto) {
+  return absl::ToDoubleSeconds(DecodeTime(proto) - absl::UnixEpoch());
+}
+
 double SecondsIn(const google::protobuf::Duration& proto) {
   return absl::ToDoubleSeconds(DurationIn(proto));
+}
+
+// Returns `number`, or None where it is not there.
+py::object OptionalNumber(bool is_there, uint64_t number) {
+  if (is_there) return py::int_(number);
+  return py::none();
 }
 
 template <typename Choice>
@@ -44,9 +54,8 @@ std::string NameTextOf(Choice choice) {
 }  // namespace
 
 py::dict Describe(const v1::GuardCounts& counts) {
-  py::object rank = py::none();
-  if (counts.has_rank()) rank = py::int_(counts.rank());
-  return py::dict("rank"_a = rank, "not_finite"_a = counts.not_finite(),
+  return py::dict("rank"_a = OptionalNumber(counts.has_rank(), counts.rank()),
+                  "not_finite"_a = counts.not_finite(),
                   "too_large"_a = counts.too_large());
 }
 
@@ -58,16 +67,16 @@ py::dict Describe(const WorkerStatus& worker) {
 }
 
 py::dict Describe(const KeyStatus& key) {
-  py::object digest = py::none();
-  if (key.has_digest()) digest = py::int_(key.digest());
   return py::dict("key"_a = key.key(), "dtype"_a = NameTextOf(DTypeOf(key)),
                   "shape"_a = TupleOf(key.shape()), "version"_a = key.version(),
                   "value_bytes"_a = key.value_bytes(),
                   "state_bytes"_a = key.state_bytes(),
                   "states"_a = TextsOf(key.states()),
-                  "rule"_a = FromProto(key.rule()).ToString(),
+                  "rule"_a = key.has_rule() ? FromProto(key.rule()).ToString()
+                                            : std::string(),
                   "update_count"_a = key.update_count(),
-                  "learning_rate"_a = key.learning_rate(), "digest"_a = digest);
+                  "learning_rate"_a = key.learning_rate(),
+                  "digest"_a = OptionalNumber(key.has_digest(), key.digest()));
 }
 
 py::dict Describe(const NamespaceStatus& status) {
@@ -85,7 +94,8 @@ py::dict Describe(const NamespaceStatus& status) {
                 "rounds_open"_a = status.rounds_open(),
                 "rounds_closed"_a = status.rounds_closed(),
                 "rounds_failed"_a = status.rounds_failed(),
-                "calls_waiting"_a = status.calls_waiting());
+                "calls_waiting"_a = status.calls_waiting(),
+                "num_snapshots"_a = status.num_snapshots());
   // A status is checked when it comes.
   const NamespaceConfig config =
       FromProto(status.config()).value_or(NamespaceConfig());
@@ -105,12 +115,56 @@ py::dict Describe(const NamespaceStatus& status) {
 py::dict Describe(const CheckpointStatus& status) {
   return py::dict(
       "name"_a = status.name(),
-      "created"_a = absl::ToDoubleSeconds(DecodeTime(status.create_time()) -
-                                          absl::UnixEpoch()),
+      "created"_a = SecondsSinceEpoch(status.create_time()),
       "bytes"_a = status.bytes(), "written_bytes"_a = status.written_bytes(),
       "num_keys"_a = status.num_keys(),
       "namespaces"_a = TextsOf(status.namespaces()),
       "sequence"_a = status.sequence(), "automatic"_a = status.automatic());
+}
+
+py::dict Describe(const v1::SnapshotLease& lease) {
+  return py::dict("name"_a = lease.name(), "caller"_a = lease.caller(),
+                  "time_left"_a = SecondsIn(lease.time_left()));
+}
+
+py::dict Describe(const v1::SnapshotStatus& status) {
+  py::object time_left = py::none();
+  if (status.has_time_left()) {
+    time_left = py::float_(SecondsIn(status.time_left()));
+  }
+  py::dict metadata;
+  for (const auto& [name, text] : status.metadata()) {
+    metadata[py::str(name)] = text;
+  }
+  return py::dict(
+      "series"_a = status.series(), "number"_a = status.number(),
+      "revision"_a = status.revision(),
+      "created"_a = SecondsSinceEpoch(status.create_time()),
+      "time_left"_a = time_left, "metadata"_a = metadata,
+      "prefixes"_a = TextsOf(status.prefixes()),
+      "num_keys"_a = OptionalNumber(status.has_num_keys(), status.num_keys()),
+      "bytes"_a = OptionalNumber(status.has_bytes(), status.bytes()),
+      "num_leases"_a = status.num_leases());
+}
+
+py::dict Describe(const DescribeSnapshotReply& reply) {
+  py::dict dict = Describe(reply.snapshot());
+  dict["leases"] = DescribeAll(reply.leases());
+  dict["retained_bytes"] = reply.retained_bytes();
+  dict["keep_last"] = reply.keep_last();
+  return dict;
+}
+
+py::dict Describe(const CreateSnapshotReply& reply) {
+  return py::dict(
+      "number"_a = reply.number(), "revision"_a = reply.revision(),
+      "num_keys"_a = OptionalNumber(reply.has_num_keys(), reply.num_keys()),
+      "bytes"_a = OptionalNumber(reply.has_bytes(), reply.bytes()));
+}
+
+py::dict Describe(const PublishedSnapshot& published) {
+  return py::dict("number"_a = published.number,
+                  "revision"_a = published.revision);
 }
 
 py::dict Describe(const ServerStatus& status) {

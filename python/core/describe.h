@@ -15,6 +15,11 @@ pybind11::dict Describe(const v1::GuardCounts& counts);
 pybind11::dict Describe(const WorkerStatus& worker);
 pybind11::dict Describe(const NamespaceStatus& status);
 pybind11::dict Describe(const CheckpointStatus& status);
+pybind11::dict Describe(const v1::SnapshotLease& lease);
+pybind11::dict Describe(const v1::SnapshotStatus& status);
+pybind11::dict Describe(const DescribeSnapshotReply& reply);
+pybind11::dict Describe(const CreateSnapshotReply& reply);
+pybind11::dict Describe(const PublishedSnapshot& published);
 pybind11::dict Describe(const ServerStatus& status);
 
 template <typename Statuses>

@@ -92,8 +92,13 @@ Client Session::Bounded(const CallBounds& bounds) {
 
 absl::StatusOr<InitReply> Session::Init(std::vector<InitEntry> entries,
                                         OnExisting on_existing,
+                                        std::optional<PublishAs> publish_as,
                                         const CallBounds& bounds) {
   if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
+  if (publish_as) {
+    return Bounded(bounds).InitAndPublish(std::move(entries), on_existing,
+                                          *std::move(publish_as));
+  }
   InitReply reply;
   RETURN_IF_ERROR(
       Bounded(bounds).Init(std::move(entries), on_existing, &reply.versions));
@@ -116,13 +121,19 @@ absl::StatusOr<GetStateReply> Session::GetState(
 }
 
 absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
-                                        Step step, const CallBounds& bounds) {
+                                        const PushOptions& options,
+                                        const CallBounds& bounds) {
   if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
   if (worker_ == nullptr) {
-    return Bounded(bounds).Push(std::move(entries), {.step = step});
+    return Bounded(bounds).Push(std::move(entries), options);
   }
-  RETURN_IF_ERROR(worker_->Push(step, std::move(entries), bounds.canceller,
-                                bounds.timeout));
+  if (options.publish_as) {
+    return absl::FailedPreconditionError(
+        "publish_as: expected a client that has not joined, got a worker, "
+        "which pushes again what is lost; create_snapshot is for it");
+  }
+  RETURN_IF_ERROR(worker_->Push(options.step, std::move(entries),
+                                bounds.canceller, bounds.timeout));
   return PushReply();
 }
 
@@ -146,7 +157,7 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request,
                                         absl::Span<const Destination> into,
                                         const CallBounds& bounds) {
   const bool reads_latest =
-      !request.wait_for_keys &&
+      !request.at && !request.wait_for_keys &&
       std::all_of(request.entries.begin(), request.entries.end(),
                   [](const PullEntry& e) { return e.min_version == 0; });
   // What waits for something else than rounds needs no recovery.
@@ -174,14 +185,12 @@ absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
   return PushReply();
 }
 
-absl::StatusOr<PullReply> Session::PullRows(std::vector<PullEntry> entries,
+absl::StatusOr<PullReply> Session::PullRows(PullRowsRequest request,
                                             const CallBounds& bounds) {
-  if (worker_ != nullptr) {
-    return worker_->PullRows(std::move(entries), bounds.canceller,
+  if (worker_ != nullptr && !request.at) {
+    return worker_->PullRows(std::move(request.entries), bounds.canceller,
                              bounds.timeout);
   }
-  PullRowsRequest request;
-  request.entries = std::move(entries);
   return Own(Bounded(bounds).PullRows(std::move(request)));
 }
 

@@ -4,6 +4,7 @@
 #define TENSORKV_PYTHON_CORE_SESSION_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,11 @@ class Session {
   // WorkerClient::Rejoin; FailedPrecondition for who is no worker.
   absl::StatusOr<Step> Resume(const CallBounds& bounds);
 
-  // Creates keys, and returns their versions.
+  // Creates keys, and returns their versions, and the snapshot that
+  // `publish_as` asks for.
   absl::StatusOr<InitReply> Init(std::vector<InitEntry> entries,
                                  OnExisting on_existing,
+                                 std::optional<PublishAs> publish_as,
                                  const CallBounds& bounds);
   // Sets states of keys, and returns the versions of the keys.
   absl::StatusOr<SetStateReply> SetState(std::vector<SetStateEntry> entries,
@@ -66,8 +69,11 @@ class Session {
   absl::StatusOr<GetStateReply> GetState(std::vector<GetStateEntry> entries,
                                          absl::Span<const Destination> into,
                                          const CallBounds& bounds);
-  // A worker's replies have no results: what is lost is pushed again.
-  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step,
+  // A worker's replies have no results: what is lost is pushed again. Of the
+  // options it takes the step alone. Errors: also FailedPrecondition for a
+  // worker that is to take a snapshot.
+  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
+                                 const PushOptions& options,
                                  const CallBounds& bounds);
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step,
                                      absl::Span<const Destination> into,
@@ -78,7 +84,7 @@ class Session {
   // These do what Push and Pull do. The ids are the call's own.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
                                      const CallBounds& bounds);
-  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
+  absl::StatusOr<PullReply> PullRows(PullRowsRequest request,
                                      const CallBounds& bounds);
   absl::Status Barrier(const std::string& name, const CallBounds& bounds);
 

@@ -7,12 +7,15 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "python/core/arguments.h"
+#include "python/core/describe.h"
 #include "python/core/exit_leaves.h"
 #include "python/core/gil_release.h"
 #include "python/core/outs.h"
 #include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
+#include "python/core/snapshot_arguments.h"
 
 namespace tensorkv::python {
 namespace {
@@ -47,11 +50,13 @@ std::vector<PushEntry> PushEntriesOf(const std::vector<std::string>& keys,
   return entries;
 }
 
-PullRequest RequestOf(const std::vector<std::string>& keys, bool wait,
-                      Version min_version, const std::string& dtype) {
+PullRequest RequestOf(const std::vector<std::string>& keys,
+                      const std::string& dtype,
+                      const std::optional<AtFields>& at,
+                      Version min_version = 0) {
   PullRequest request;
   if (!dtype.empty()) request.dtype = ValueOrThrow(ParseDType(dtype));
-  request.wait_for_keys = wait;
+  request.at = ReferenceOf(at);
   request.entries.reserve(keys.size());
   for (const std::string& key : keys) {
     request.entries.push_back({key, min_version});
@@ -72,6 +77,15 @@ py::list VersionsOf(const PushReply& reply) {
     versions.append(result.version);
   }
   return versions;
+}
+
+// Returns what the reply tells of the snapshot that the call was to take.
+// Throws StatusError.
+template <typename Reply>
+py::dict PublishedIn(const Reply& reply) {
+  if (reply.published) return Describe(*reply.published);
+  throw StatusError(absl::UnimplementedError(
+      "publish_as: the call was made, but its server takes no snapshots"));
 }
 
 // Where gRPC runs; 0 while it runs nowhere.
@@ -212,16 +226,19 @@ bool Store::Join(const std::string& name, double lease, double takeover_timeout,
   return session()->worker()->was_lost();
 }
 
-py::list Store::Init(const Keys& keys, const py::list& arrays,
-                     const std::string& on_existing) {
+py::object Store::Init(const Keys& keys, const py::list& arrays,
+                       const std::string& on_existing,
+                       const std::optional<PublishFields>& publish_as) {
   CheckLengths(keys, arrays);
   const OnExisting existing = ByName<OnExisting>("on_existing", on_existing);
+  const std::optional<PublishAs> wanted = SnapshotWanted(publish_as);
   const auto exports = std::make_shared<Exports>();
   const InitReply reply =
       Call([=, entries = EntriesOf<InitEntry>(keys, arrays, exports)](
                Session& session, const CallBounds& bounds) mutable {
-        return session.Init(std::move(entries), existing, bounds);
+        return session.Init(std::move(entries), existing, wanted, bounds);
       });
+  if (publish_as) return PublishedIn(reply);
   return py::cast(reply.versions);
 }
 
@@ -254,15 +271,19 @@ py::list Store::GetState(const Keys& keys, const std::string& state,
               }));
 }
 
-py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
-                     const Weights& weights) {
+py::object Store::Push(const Keys& keys, const py::list& arrays, Step step,
+                       const Weights& weights,
+                       const std::optional<PublishFields>& publish_as) {
   CheckLengths(keys, arrays);
+  const PushOptions options = {.step = step,
+                               .publish_as = SnapshotWanted(publish_as)};
   const auto exports = std::make_shared<Exports>();
   const PushReply reply =
       Call([=, entries = PushEntriesOf(keys, arrays, weights, exports)](
                Session& session, const CallBounds& bounds) mutable {
-        return session.Push(std::move(entries), step, bounds);
+        return session.Push(std::move(entries), options, bounds);
       });
+  if (publish_as) return PublishedIn(reply);
   return VersionsOf(reply);
 }
 
@@ -298,26 +319,33 @@ py::list Store::PushPull(const Keys& keys, const py::list& arrays,
 
 std::vector<Value> Store::PullValues(const Keys& keys,
                                      const std::optional<py::list>& outs,
-                                     bool wait, Version min_version,
-                                     const std::string& dtype) {
+                                     PullRequest request) {
+  const bool may_wait =
+      request.at || request.wait_for_keys ||
+      absl::c_any_of(request.entries, [](const PullEntry& entry) {
+        return entry.min_version > 0;
+      });
   return Receive(
       keys, outs, std::make_shared<Exports>(),
-      [request = RequestOf(keys, wait, min_version, dtype)](
-          Session& session, absl::Span<const Destination> into,
-          const CallBounds& bounds) mutable {
+      [request = std::move(request)](Session& session,
+                                     absl::Span<const Destination> into,
+                                     const CallBounds& bounds) mutable {
         return session.Pull(std::move(request), into, bounds);
       },
-      /*may_wait=*/wait || min_version > 0);
+      may_wait);
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
-                     bool wait, Version min_version, const std::string& dtype) {
-  return ArraysOf(PullValues(keys, outs, wait, min_version, dtype));
+                     bool wait, Version min_version, const std::string& dtype,
+                     const std::optional<AtFields>& at) {
+  PullRequest request = RequestOf(keys, dtype, at, min_version);
+  request.wait_for_keys = wait;
+  return ArraysOf(PullValues(keys, outs, std::move(request)));
 }
 
-py::list Store::PullMemory(const Keys& keys, bool wait, Version min_version,
-                           const std::string& dtype) {
-  return MemoryOf(PullValues(keys, std::nullopt, wait, min_version, dtype));
+py::list Store::PullMemory(const Keys& keys, const std::string& dtype,
+                           const AtFields& at) {
+  return MemoryOf(PullValues(keys, std::nullopt, RequestOf(keys, dtype, at)));
 }
 
 py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
@@ -338,15 +366,22 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
       }));
 }
 
-py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
+py::list Store::PullRows(const Keys& keys, const py::list& row_ids,
+                         const std::optional<AtFields>& at) {
   CheckLengths(keys, row_ids);
-  std::vector<PullEntry> entries;
+  PullRowsRequest request;
+  request.at = ReferenceOf(at);
   for (size_t i = 0; i < keys.size(); ++i) {
-    entries.push_back({.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
+    request.entries.push_back(
+        {.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
   }
-  return ArraysOf(Call([=](Session& session, const CallBounds& bounds) {
-                    return session.PullRows(entries, bounds);
-                  }).values);
+  const bool may_wait = at.has_value();
+  return ArraysOf(Call(
+                      [=](Session& session, const CallBounds& bounds) {
+                        return session.PullRows(request, bounds);
+                      },
+                      may_wait)
+                      .values);
 }
 
 void Store::SetCompression(const std::string& text, uint64_t min_bytes) {

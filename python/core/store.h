@@ -24,6 +24,7 @@
 #include "python/core/open_calls.h"
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
+#include "python/core/snapshot_arguments.h"
 #include "python/core/status_error.h"
 
 namespace tensorkv::python {
@@ -50,6 +51,8 @@ class Store {
   static void RegisterOpening(pybind11::class_<Store>& store);
   static void RegisterValues(pybind11::class_<Store>& store);
   static void RegisterKeys(pybind11::class_<Store>& store);
+  // Is defined in snapshot_bindings.cc.
+  static void RegisterSnapshots(pybind11::class_<Store>& store);
   static void RegisterNamespaces(pybind11::class_<Store>& store);
   static void RegisterServer(pybind11::class_<Store>& store);
   static void RegisterState(pybind11::class_<Store>& store);
@@ -92,29 +95,33 @@ class Store {
   // Returns whether a worker of that name had been lost.
   bool Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout, std::optional<uint32_t> rank);
-  pybind11::list Init(const Keys& keys, const pybind11::list& arrays,
-                      const std::string& on_existing);
+  // Init and Push return the versions, or what is told of the snapshot that
+  // they have taken.
+  pybind11::object Init(const Keys& keys, const pybind11::list& arrays,
+                        const std::string& on_existing,
+                        const std::optional<PublishFields>& publish_as);
   pybind11::list SetState(const Keys& keys, const std::string& state,
                           const pybind11::list& arrays);
   pybind11::list GetState(const Keys& keys, const std::string& state,
                           const std::optional<pybind11::list>& outs);
   // `weights` has one for each key, or none.
-  pybind11::list Push(const Keys& keys, const pybind11::list& arrays, Step step,
-                      const Weights& weights);
+  pybind11::object Push(const Keys& keys, const pybind11::list& arrays,
+                        Step step, const Weights& weights,
+                        const std::optional<PublishFields>& publish_as);
   pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
                           const std::optional<pybind11::list>& outs, Step step,
                           const Weights& weights);
   pybind11::list Pull(const Keys& keys,
                       const std::optional<pybind11::list>& outs, bool wait,
-                      Version min_version, const std::string& dtype);
-  // Returns values with their versions and dtypes, for who makes no arrays of
-  // them.
-  pybind11::list PullMemory(const Keys& keys, bool wait, Version min_version,
-                            const std::string& dtype);
+                      Version min_version, const std::string& dtype,
+                      const std::optional<AtFields>& at);
+  // Returns values of a snapshot with their versions and dtypes, for who makes
+  // no arrays of them.
+  pybind11::list PullMemory(const Keys& keys, const std::string& dtype,
+                            const AtFields& at);
   std::vector<Value> PullValues(const Keys& keys,
                                 const std::optional<pybind11::list>& outs,
-                                bool wait, Version min_version,
-                                const std::string& dtype);
+                                PullRequest request);
   // Returns what was read, unless it went to `outs`.
   std::vector<Value> Receive(const Keys& keys,
                              const std::optional<pybind11::list>& outs,
@@ -123,7 +130,8 @@ class Store {
   pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
                           const pybind11::list& arrays, Step step,
                           bool update_all_rows);
-  pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids);
+  pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids,
+                          const std::optional<AtFields>& at);
   void SetCompression(const std::string& text, uint64_t min_bytes);
 
   std::shared_ptr<Session> session_;

@@ -21,6 +21,7 @@ void Store::Register(py::module_& module) {
   RegisterOpening(store);
   RegisterValues(store);
   RegisterKeys(store);
+  RegisterSnapshots(store);
   RegisterNamespaces(store);
   RegisterServer(store);
   RegisterState(store);
@@ -77,15 +78,25 @@ void Store::RegisterKeys(py::class_<Store>& store) {
              });
            })
       .def("list",
-           [](Store& store, const std::string& prefix) {
-             return DescribeAll(store.Call(
-                 [=](Client client) { return client.ListAll(prefix); }));
+           [](Store& store, const std::string& prefix,
+              const std::optional<AtFields>& at) {
+             return DescribeAll(store.Call([=](Client client) {
+               return client.ListAll(prefix, ReferenceOf(at));
+             }));
            })
       .def("stat",
-           [](Store& store, const Keys& keys, bool compute_digests) {
-             return DescribeAll(store.Call([=](Client client) {
-               return client.Stat(keys, compute_digests);
-             }));
+           [](Store& store, const Keys& keys, bool compute_digests,
+              const std::optional<AtFields>& at) {
+             StatRequest request;
+             request.mutable_keys()->Add(keys.begin(), keys.end());
+             request.set_compute_digests(compute_digests);
+             if (at) *request.mutable_at() = ReferenceOf(*at);
+             const bool may_wait = at.has_value();
+             return DescribeAll(
+                 store
+                     .Call([=](Client client) { return client.Stat(request); },
+                           may_wait)
+                     .keys());
            })
       .def("set_rule",
            [](Store& store, const std::string& text,

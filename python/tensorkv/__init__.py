@@ -11,11 +11,17 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 from tensorkv._core import version as __version__
 from tensorkv._create import create
+from tensorkv._snapshots import LeasedSnapshot
 from tensorkv._types import (
+    At,
     CheckpointStatus,
     KeyStatus,
     NamespaceStatus,
+    PublishAs,
     ServerStatus,
+    Snapshot,
+    SnapshotLease,
+    SnapshotStatus,
     WorkerStatus,
 )
 from tensorkv.client import Client
@@ -32,8 +38,12 @@ from tensorkv.errors import (
     InternalError,
     InvalidArgumentError,
     NotFoundError,
+    OlderSnapshotError,
     PermissionDeniedError,
     ResourceExhaustedError,
+    SnapshotConflictError,
+    SnapshotLostError,
+    SnapshotNotFoundError,
     UnauthenticatedError,
     UnavailableError,
     UnimplementedError,
@@ -45,6 +55,7 @@ from tensorkv.row_sparse import RowSparseArray
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",
+    "At",
     "CheckpointStatus",
     "Client",
     "ClosedError",
@@ -58,12 +69,21 @@ __all__ = [
     "InvalidArgumentError",
     "KVStore",
     "KeyStatus",
+    "LeasedSnapshot",
     "NamespaceStatus",
     "NotFoundError",
+    "OlderSnapshotError",
     "PermissionDeniedError",
+    "PublishAs",
     "ResourceExhaustedError",
     "RowSparseArray",
     "ServerStatus",
+    "Snapshot",
+    "SnapshotConflictError",
+    "SnapshotLease",
+    "SnapshotLostError",
+    "SnapshotNotFoundError",
+    "SnapshotStatus",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

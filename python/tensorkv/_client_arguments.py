@@ -12,11 +12,13 @@ from typing import (
     List,
     Optional,
     Sequence,
+    Tuple,
     Union,
 )
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core
+from tensorkv._types import At, PublishAs
 
 Keys = Union[str, Sequence[str]]
 
@@ -45,6 +47,26 @@ def within(timeout: Optional[float]) -> ContextManager[Any]:
     if timeout is None:
         return contextlib.nullcontext()
     return _core.CallScope(timeout)
+
+
+def at_fields(at: Optional[At]) -> Optional[Tuple[Any, ...]]:
+    return None if at is None else (at.series, at.number, at.at_least)
+
+
+def publish_fields(wanted: Optional[PublishAs]) -> Optional[Tuple[Any, ...]]:
+    if wanted is None:
+        return None
+    if isinstance(wanted.prefixes, str):
+        raise TypeError("prefixes: expected a list of str, got a str")
+    return (
+        wanted.series,
+        wanted.number,
+        wanted.expected_latest,
+        list(wanted.prefixes),
+        dict(wanted.metadata),
+        wanted.time_to_live,
+        wanted.keep_last,
+    )
 
 
 def step_of(step: Any) -> int:

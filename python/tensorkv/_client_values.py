@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union, cast, overload
+from typing import (
+    Any,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    cast,
+    overload,
+)
 
 from tensorkv._arrays import all_to_core, name_of
 from tensorkv._client_arguments import (
     Keys,
     as_list,
+    at_fields,
     core_outs,
+    publish_fields,
     step_of,
     weights_of,
     within,
 )
 from tensorkv._types import (
+    At,
     KeyStatus,
     NDArray,
     OnExisting,
     Out,
+    PublishAs,
+    Snapshot,
     key_status,
 )
 from tensorkv.row_sparse import row_ids_of
@@ -48,12 +62,24 @@ class ValueVerbs:
         on_existing: OnExisting = "fail",
         timeout: Optional[float] = None,
     ) -> List[int]: ...
+    @overload
     def init(
         self,
         key: Keys,
         value: Any,
         on_existing: OnExisting = "fail",
         timeout: Optional[float] = None,
+        *,
+        publish_as: PublishAs,
+    ) -> Snapshot: ...
+    def init(
+        self,
+        key: Keys,
+        value: Any,
+        on_existing: OnExisting = "fail",
+        timeout: Optional[float] = None,
+        *,
+        publish_as: Optional[PublishAs] = None,
     ) -> Any:
         """Creates keys with values.
 
@@ -62,16 +88,21 @@ class ValueVerbs:
             stored if dtype and shape are the same, else raises
             FailedPreconditionError; "replace" takes the new value.
           timeout: seconds, in place of the client's; so for every verb.
+          publish_as: takes a snapshot that has all of the call, whole.
 
         Returns:
           The version of the key, or a list of them. A key of a name that was
           deleted before begins above the versions that it had then, not at 1.
+          With `publish_as` the Snapshot; errors are also those of
+          `create_snapshot` then, and nothing was changed.
         """
         keys, values = as_list(key, value, "value")
-        arrays = all_to_core(values)
+        arrays, wanted = all_to_core(values), publish_fields(publish_as)
         with within(timeout):
-            versions = self._store.init(keys, arrays, on_existing)
-        return self._answer(key, versions)
+            made = self._store.init(keys, arrays, on_existing, wanted)
+        if publish_as is not None:
+            return Snapshot(publish_as.series, **made)
+        return self._answer(key, made)
 
     @overload
     def push(
@@ -91,6 +122,17 @@ class ValueVerbs:
         weight: Union[None, float, Sequence[float]] = None,
         timeout: Optional[float] = None,
     ) -> List[Optional[int]]: ...
+    @overload
+    def push(
+        self,
+        key: Keys,
+        value: Any,
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        timeout: Optional[float] = None,
+        *,
+        publish_as: PublishAs,
+    ) -> Snapshot: ...
     def push(
         self,
         key: Keys,
@@ -98,6 +140,8 @@ class ValueVerbs:
         step: int = 0,
         weight: Any = None,
         timeout: Optional[float] = None,
+        *,
+        publish_as: Optional[PublishAs] = None,
     ) -> Any:
         """Contributes arrays of the stored shape.
 
@@ -110,18 +154,25 @@ class ValueVerbs:
           weight: for keys of the rule `average`, how much the arrays count in
             the mean, such as the number of samples: a number, or a list with
             one for each key.
+          publish_as: as in `init`, in the modes async and bounded; for clients
+            that have not joined.
 
         Returns:
           The version that the push made, or a list of them; 0 for a push that
           waits for its round. None for a worker that has joined, which pushes
           again by itself what is lost; it keeps a copy until the round is
-          known to have closed.
+          known to have closed. With `publish_as` the Snapshot.
         """
         keys, values = as_list(key, value, "value")
         arrays, weights = all_to_core(values), weights_of(weight, len(keys))
+        wanted = publish_fields(publish_as)
         with within(timeout):
-            versions = self._store.push(keys, arrays, step_of(step), weights)
-        return self._answer(key, versions or [None] * len(keys))
+            made = self._store.push(
+                keys, arrays, step_of(step), weights, wanted
+            )
+        if publish_as is not None:
+            return Snapshot(publish_as.series, **made)
+        return self._answer(key, made or [None] * len(keys))
 
     @overload
     def pull(
@@ -132,6 +183,8 @@ class ValueVerbs:
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> NDArray: ...
     @overload
     def pull(
@@ -142,6 +195,8 @@ class ValueVerbs:
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[NDArray]: ...
     @overload
     def pull(
@@ -152,6 +207,8 @@ class ValueVerbs:
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> Out: ...
     def pull(
         self,
@@ -161,6 +218,8 @@ class ValueVerbs:
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> Any:
         """Reads values, all of one moment.
 
@@ -175,6 +234,8 @@ class ValueVerbs:
           dtype: a float dtype, such as "float16" or "bf16", no wider than
             the stored one, that the server converts values of floats to before
             it sends them, rounded to nearest even.
+          at: the values of a snapshot, whatever the keys are by now; waits for
+            the snapshot alone, without `wait` and `min_version`.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
@@ -183,7 +244,9 @@ class ValueVerbs:
         outs = core_outs(key, out)
         as_dtype = "" if dtype is None else name_of(dtype)
         with within(timeout):
-            pulled = self._store.pull(keys, outs, wait, min_version, as_dtype)
+            pulled = self._store.pull(
+                keys, outs, wait, min_version, as_dtype, at_fields(at)
+            )
         return self._answer(key, pulled) if out is None else out
 
     @overload
@@ -301,6 +364,8 @@ class ValueVerbs:
         key: str,
         row_ids: Array,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> NDArray: ...
     @overload
     def pull_rows(
@@ -308,22 +373,27 @@ class ValueVerbs:
         key: KeyList,
         row_ids: Sequence[Array],
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[NDArray]: ...
     def pull_rows(
         self,
         key: Keys,
         row_ids: Any,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> Any:
         """Reads rows: arrays of shape [n, ...], in the order of the ids.
 
         Row ids are as in `push_rows`, and so are errors. The rows of one key
-        are of one moment, those of different keys perhaps of different ones.
+        are of one moment, those of different keys perhaps of different ones;
+        with `at`, which is as in `pull`, all are of the snapshot.
         """
         keys, row_ids = as_list(key, row_ids, "row_ids")
         ids = _ids_of(row_ids)
         with within(timeout):
-            pulled = self._store.pull_rows(keys, ids)
+            pulled = self._store.pull_rows(keys, ids, at_fields(at))
         return self._answer(key, pulled)
 
     @overload
@@ -458,11 +528,18 @@ class ValueVerbs:
             return self._store.delete(keys, allow_missing)
 
     def keys(
-        self, prefix: str = "", timeout: Optional[float] = None
+        self,
+        prefix: str = "",
+        timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[str]:
-        """The keys that begin with `prefix`, in byte order."""
+        """The keys that begin with `prefix`, in byte order.
+
+        With `at` those that a snapshot has, for which this does not wait.
+        """
         with within(timeout):
-            statuses = self._store.list(prefix)
+            statuses = self._store.list(prefix, at_fields(at))
         return [status["key"] for status in statuses]
 
     @overload
@@ -471,6 +548,8 @@ class ValueVerbs:
         key: str,
         compute_digests: bool = False,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> KeyStatus: ...
     @overload
     def stat(
@@ -478,30 +557,25 @@ class ValueVerbs:
         key: KeyList,
         compute_digests: bool = False,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[KeyStatus]: ...
     def stat(
         self,
         key: Keys,
         compute_digests: bool = False,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> Any:
-        """What each key is: its dtype, its shape, its version and so on."""
+        """What each key is: its dtype, its shape, its version and so on.
+
+        With `at` as a snapshot has it, for which this waits as `pull` does.
+        """
         keys = as_list(key, None, "")[0]
         with within(timeout):
-            found = self._store.stat(keys, compute_digests)
+            found = self._store.stat(keys, compute_digests, at_fields(at))
         return self._answer(key, [key_status(each) for each in found])
-
-    def _pull_memory(
-        self,
-        keys: List[str],
-        wait: bool,
-        min_version: int,
-        dtype: str,
-        timeout: Optional[float],
-    ) -> List[Tuple[NDArray, str, int]]:
-        """Of each key its value's bytes, the name of its dtype, its version."""
-        with within(timeout):
-            return self._store.pull_memory(keys, wait, min_version, dtype)
 
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:

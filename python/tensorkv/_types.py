@@ -48,7 +48,11 @@ Out = TypeVar("Out", bound=Union[HasShape, Sequence[Any]])
 
 @dataclasses.dataclass(frozen=True)
 class KeyStatus:
-    """What `Client.stat` says of a key."""
+    """What `Client.stat` says of a key.
+
+    Of a key in a snapshot: the key, its dtype, shape, version, and value_bytes,
+    and the digest if it was asked for. The rest is 0 or empty.
+    """
 
     key: str
     dtype: str
@@ -66,6 +70,100 @@ class KeyStatus:
     # XXH3-64 of the value's bytes in hexadecimal, as the command prints it;
     # None unless it was asked for.
     digest: Optional[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class At:
+    """Which snapshot of a series a call reads: without a number the latest.
+
+    With `number` exactly that one; with `at_least` the latest, once its number
+    is at least this, for which the call waits until its timeout.
+    """
+
+    series: str
+    number: Optional[int] = None
+    at_least: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        if self.number is not None and self.at_least is not None:
+            raise ValueError("At: expected number or at_least, got both")
+
+
+@dataclasses.dataclass(frozen=True)
+class PublishAs:
+    """Has an init or a push take a snapshot of what there is when it is made.
+
+    The fields are those of `Client.create_snapshot`.
+    """
+
+    series: str
+    number: Optional[int] = None
+    expected_latest: Optional[int] = None
+    prefixes: Sequence[str] = ()
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    time_to_live: Optional[float] = None
+    keep_last: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """A snapshot that a call has taken."""
+
+    series: str
+    number: int
+    # The changes of the namespace that it has: all up to this, and no other.
+    revision: int
+    # Its keys, and the bytes of their values; None where they are not counted,
+    # as for an init or a push, and for many keys below prefixes.
+    num_keys: Optional[int] = None
+    bytes: Optional[int] = None
+
+    @property
+    def at(self) -> At:
+        """What reads it: `client.pull("w", at=snapshot.at)`."""
+        return At(self.series, self.number)
+
+
+@dataclasses.dataclass(frozen=True)
+class SnapshotLease:
+    """Who keeps a snapshot."""
+
+    name: str
+    # As the server knows its callers; "" where it knows none.
+    caller: str
+    # In seconds.
+    time_left: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SnapshotStatus:
+    """What a server tells of a snapshot."""
+
+    series: str
+    number: int
+    revision: int
+    # Seconds since 1970.
+    created: float
+    # Seconds until it goes, unless somebody has a lease; None: it stays.
+    time_left: Optional[float]
+    metadata: Dict[str, str]
+    # It has the keys that begin with one of these; all where there is none.
+    prefixes: List[str]
+    # As in Snapshot.
+    num_keys: Optional[int]
+    bytes: Optional[int]
+    num_leases: int
+    # Only `describe_snapshot` tells these.
+    leases: List[SnapshotLease] = dataclasses.field(default_factory=list)
+    # What is kept of former values for it and for no newer snapshot.
+    retained_bytes: Optional[int] = None
+    # How many snapshots the series keeps; 0: all.
+    keep_last: Optional[int] = None
+
+    @property
+    def at(self) -> At:
+        """What reads it."""
+        return At(self.series, self.number)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +249,7 @@ class NamespaceStatus:
     max_call_norm: float
     on_large_norm: str
     budget_bytes: int
+    max_retained_bytes: int
     guard_counts: List[GuardCounts]
     live_workers: int
     workers: List[WorkerStatus]
@@ -162,6 +261,8 @@ class NamespaceStatus:
     rounds_closed: int
     rounds_failed: int
     calls_waiting: int
+    # Those that can be read.
+    num_snapshots: int
 
 
 def key_status(fields: Mapping[str, Any]) -> KeyStatus:
@@ -170,6 +271,14 @@ def key_status(fields: Mapping[str, Any]) -> KeyStatus:
     if shown["digest"] is not None:
         shown["digest"] = f"{shown['digest']:016x}"
     return KeyStatus(**shown)
+
+
+def snapshot_status(fields: Mapping[str, Any]) -> SnapshotStatus:
+    """The status of which the extension module has a dict."""
+    shown = dict(fields)
+    leases = shown.get("leases", ())
+    shown["leases"] = [SnapshotLease(**lease) for lease in leases]
+    return SnapshotStatus(**shown)
 
 
 def namespace_status(fields: Mapping[str, Any]) -> NamespaceStatus:

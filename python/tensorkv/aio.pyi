@@ -20,7 +20,15 @@ from tensorkv._client_arguments import Keys
 from tensorkv._client_values import Array, KeyList
 from tensorkv._key_values import Key
 from tensorkv._key_values import Keys as StoreKeys
-from tensorkv._types import KeyStatus, NDArray, OnExisting, Out
+from tensorkv._types import (
+    At,
+    KeyStatus,
+    NDArray,
+    OnExisting,
+    Out,
+    PublishAs,
+    Snapshot,
+)
 from tensorkv.client import Client
 from tensorkv.kvstore import KeyList as StoreKeyList
 from tensorkv.kvstore import KVStore
@@ -67,6 +75,16 @@ class ClientCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> List[int]: ...
     @overload
+    async def init(
+        self,
+        key: Keys,
+        value: Any,
+        on_existing: OnExisting = "fail",
+        timeout: Optional[float] = None,
+        *,
+        publish_as: PublishAs,
+    ) -> Snapshot: ...
+    @overload
     async def push(
         self,
         key: str,
@@ -85,6 +103,17 @@ class ClientCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> List[Optional[int]]: ...
     @overload
+    async def push(
+        self,
+        key: Keys,
+        value: Any,
+        step: int = 0,
+        weight: Union[None, float, Sequence[float]] = None,
+        timeout: Optional[float] = None,
+        *,
+        publish_as: PublishAs,
+    ) -> Snapshot: ...
+    @overload
     async def pull(
         self,
         key: str,
@@ -93,6 +122,8 @@ class ClientCoroutines(Coroutines):
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> NDArray: ...
     @overload
     async def pull(
@@ -103,6 +134,8 @@ class ClientCoroutines(Coroutines):
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[NDArray]: ...
     @overload
     async def pull(
@@ -113,6 +146,8 @@ class ClientCoroutines(Coroutines):
         min_version: int = 0,
         dtype: Any = None,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> Out: ...
     @overload
     async def push_pull(
@@ -166,7 +201,12 @@ class ClientCoroutines(Coroutines):
     ) -> List[Optional[int]]: ...
     @overload
     async def pull_rows(
-        self, key: str, row_ids: Array, timeout: Optional[float] = None
+        self,
+        key: str,
+        row_ids: Array,
+        timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> NDArray: ...
     @overload
     async def pull_rows(
@@ -174,6 +214,8 @@ class ClientCoroutines(Coroutines):
         key: KeyList,
         row_ids: Sequence[Array],
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[NDArray]: ...
     @overload
     async def set_state(
@@ -221,6 +263,8 @@ class ClientCoroutines(Coroutines):
         key: str,
         compute_digests: bool = False,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> KeyStatus: ...
     @overload
     async def stat(
@@ -228,6 +272,8 @@ class ClientCoroutines(Coroutines):
         key: KeyList,
         compute_digests: bool = False,
         timeout: Optional[float] = None,
+        *,
+        at: Optional[At] = None,
     ) -> List[KeyStatus]: ...
     async def set_rule(
         self,
@@ -248,6 +294,11 @@ class ClientCoroutines(Coroutines):
     broadcast = _awaited(Client.broadcast)
     delete = _awaited(Client.delete)
     keys = _awaited(Client.keys)
+    create_snapshot = _awaited(Client.create_snapshot)
+    snapshots = _awaited(Client.snapshots)
+    describe_snapshot = _awaited(Client.describe_snapshot)
+    delete_snapshot = _awaited(Client.delete_snapshot)
+    lease_snapshot = _awaited(Client.lease_snapshot)
     unset_rule = _awaited(Client.unset_rule)
     set_multipliers = _awaited(Client.set_multipliers)
     unset_multipliers = _awaited(Client.unset_multipliers)

@@ -18,6 +18,7 @@ from tensorkv._at_exit import (
 )
 from tensorkv._client_arguments import within
 from tensorkv._client_values import ValueVerbs
+from tensorkv._snapshots import SnapshotVerbs
 from tensorkv._types import (
     Aggregation,
     CheckpointStatus,
@@ -39,7 +40,7 @@ _DEFAULT_TARGET = "127.0.0.1:7363"
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Client(ValueVerbs):
+class Client(ValueVerbs, SnapshotVerbs):
     """The verbs of TensorKV.
 
     Every verb takes one key, a str, or a list of keys with a list of arrays. A
@@ -306,6 +307,7 @@ class Client(ValueVerbs):
         max_call_norm: float = 0.0,
         on_large_norm: OnLargeNorm = "clip",
         budget_bytes: int = 0,
+        max_retained_bytes: int = 0,
         on_existing: OnExistingNamespace = "fail",
         timeout: Optional[float] = None,
     ) -> None:
@@ -336,6 +338,8 @@ class Client(ValueVerbs):
           max_norm, max_call_norm: bounds of the norm of one contribution, and
             of all of a call; 0 for none. `on_large_norm`: "clip" or "refuse".
           budget_bytes: for all its tensors; 0 for the server's.
+          max_retained_bytes: for what snapshots keep of former values, which is
+            no part of that; 0 for the server's bound.
           on_existing: where the name is taken, "fail" raises
             AlreadyExistsError, and "keep" FailedPreconditionError unless that
             namespace is the same.
@@ -359,6 +363,7 @@ class Client(ValueVerbs):
         max_call_norm: Optional[float] = None,
         on_large_norm: Optional[OnLargeNorm] = None,
         budget_bytes: Optional[int] = None,
+        max_retained_bytes: Optional[int] = None,
         timeout: Optional[float] = None,
     ) -> None:
         """Changes options of a namespace while it is used.

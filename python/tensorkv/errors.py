@@ -63,9 +63,24 @@ class InvalidArgumentError(Error, ValueError):
 
 
 class NotFoundError(Error, KeyError):
-    """There is no such key or namespace."""
+    """There is no such key, namespace or snapshot."""
 
     code = "NOT_FOUND"
+
+
+class SnapshotNotFoundError(NotFoundError):
+    """The series has no such snapshot, and as far as one knows never had it.
+
+    metadata["latest"] is the highest number that can be read; "0": none can.
+    """
+
+
+class SnapshotLostError(NotFoundError):
+    """The snapshot was there and was let go.
+
+    metadata["cause"] says why: "retained" (too much was kept of former values),
+    "expired", "keep_last" or "deleted".
+    """
 
 
 class AlreadyExistsError(Error):
@@ -78,6 +93,14 @@ class FailedPreconditionError(Error):
     """The state is not one for this call; to repeat it does not help."""
 
     code = "FAILED_PRECONDITION"
+
+
+class OlderSnapshotError(FailedPreconditionError):
+    """The latest snapshot is older than one that a reader has had.
+
+    The server was restarted, or later ones were deleted: metadata["latest"] is
+    the number of the latest, metadata["number"] that which the reader has.
+    """
 
 
 class ClosedError(FailedPreconditionError):
@@ -102,6 +125,10 @@ class WorkerLeftError(AbortedError):
 
     To push again does not help: `ranks` has those that have left.
     """
+
+
+class SnapshotConflictError(AbortedError):
+    """Somebody else has published since: metadata["latest"] says what."""
 
 
 class ResourceExhaustedError(Error):
@@ -172,7 +199,12 @@ _BY_CODE = {
 }
 
 
-_BY_REASON = {"WORKER_LEFT": WorkerLeftError}
+_BY_REASON = {
+    "SNAPSHOT_CONFLICT": SnapshotConflictError,
+    "SNAPSHOT_LOST": SnapshotLostError,
+    "SNAPSHOT_NOT_FOUND": SnapshotNotFoundError,
+    "WORKER_LEFT": WorkerLeftError,
+}
 
 # What the client of all languages cannot say.
 _HELP = {

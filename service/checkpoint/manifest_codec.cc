@@ -56,6 +56,12 @@ void ReplyToProto(const JoinReply& reply, v1::SavedCall* proto) {
 void ReplyToProto(const UpdateNamespaceReply& reply, v1::SavedCall* proto) {
   *proto->mutable_update_namespace() = reply;
 }
+void ReplyToProto(const CreateSnapshotReply& reply, v1::SavedCall* proto) {
+  *proto->mutable_create_snapshot() = reply;
+}
+void ReplyToProto(const DeleteSnapshotReply& reply, v1::SavedCall* proto) {
+  *proto->mutable_delete_snapshot() = reply;
+}
 
 absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
   absl::Status status(static_cast<absl::StatusCode>(proto.code()),
@@ -102,6 +108,12 @@ absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
       return absl::OkStatus();
     case v1::SavedCall::kUpdateNamespace:
       answer = CallReply(proto.update_namespace());
+      return absl::OkStatus();
+    case v1::SavedCall::kCreateSnapshot:
+      answer = CallReply(proto.create_snapshot());
+      return absl::OkStatus();
+    case v1::SavedCall::kDeleteSnapshot:
+      answer = CallReply(proto.delete_snapshot());
       return absl::OkStatus();
     case v1::SavedCall::ANSWER_NOT_SET:
       break;
@@ -213,6 +225,11 @@ void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
   proto->set_only_changes(snapshot.has_only_changes);
   proto->mutable_removed_keys()->Add(snapshot.removed_keys.begin(),
                                      snapshot.removed_keys.end());
+  for (const auto& [name, latest] : snapshot.series) {
+    v1::SavedSeries* const series = proto->add_series();
+    series->set_name(name);
+    series->set_latest(latest);
+  }
 }
 
 absl::StatusOr<NamespaceSnapshot> FromProto(
@@ -244,6 +261,9 @@ absl::StatusOr<NamespaceSnapshot> FromProto(
   snapshot.has_only_changes = proto.only_changes();
   snapshot.removed_keys.assign(proto.removed_keys().begin(),
                                proto.removed_keys().end());
+  for (const v1::SavedSeries& series : proto.series()) {
+    snapshot.series.emplace_back(series.name(), series.latest());
+  }
   return snapshot;
 }
 

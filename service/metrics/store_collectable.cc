@@ -21,7 +21,7 @@ using Labels = std::vector<ClientMetric::Label>;
 
 constexpr const char* kWaitReasons[] = {"key",     "version",   "update",
                                         "round",   "staleness", "barrier",
-                                        "attempt", "rules"};
+                                        "attempt", "rules",     "snapshot"};
 static_assert(std::size(kWaitReasons) == kNumWaitReasons);
 
 // Takes a sample of a namespace: its value, and its labels beside that of the
@@ -123,6 +123,8 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
   return {
       number("tensorkv_keys", "Keys that exist.", MetricType::Gauge,
              &NamespaceSummary::num_keys),
+      number("tensorkv_snapshots", "Named snapshots that can be read.",
+             MetricType::Gauge, &NamespaceSummary::num_snapshots),
       family("tensorkv_memory_bytes", "Bytes held, by use.", MetricType::Gauge,
              AddMemory),
       family("tensorkv_retained_bytes",

@@ -107,7 +107,7 @@ absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
 
 absl::StatusOr<grpc::ByteBuffer> EncodeManifest(const PullReply& reply,
                                                 const MessageLimits& limits) {
-  return Limited(EncodePullManifest(reply.values), limits);
+  return Limited(EncodePullManifest(reply), limits);
 }
 
 absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,

@@ -84,7 +84,8 @@ grpc::ByteBuffer ReplyMessages::NextBatch() {
   }
   const auto batch = batched_.first(num_values);
   batched_.remove_prefix(num_values);
-  return ToByteBuffer(EncodePullBatch(batch));
+  return ToByteBuffer(
+      EncodePullBatch(batch, std::get<PullReply>(*reply_).snapshot_number));
 }
 
 grpc::ByteBuffer ReplyMessages::Next() {

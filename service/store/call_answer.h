@@ -20,7 +20,8 @@ namespace tensorkv {
 using CallReply =
     std::variant<std::monostate, InitReply, PushReply, DeleteReply,
                  SetHyperparametersReply, CreateNamespaceReply, JoinReply,
-                 UpdateNamespaceReply>;
+                 UpdateNamespaceReply, CreateSnapshotReply,
+                 DeleteSnapshotReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
 // Returns how many bytes the answer takes besides itself.

@@ -64,6 +64,11 @@ class Hasher {
     (Add(parts), ...);
   }
 
+  // Calls that publish nothing have the fingerprint of those that cannot.
+  void AddIfAny(const std::optional<PublishAs>& publish_as) {
+    if (publish_as) Add(FingerprintOfMessage(*publish_as));
+  }
+
   void Add(const Worker& worker) { AddAll(worker.rank, worker.epoch); }
 
   void Add(const Tensor& tensor) {
@@ -109,6 +114,7 @@ uint64_t DigestOf(char verb, const Parts&... parts) {
 // default, and are left out there.
 uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
   hasher.AddAll(request.worker, request.step);
+  hasher.AddIfAny(request.publish_as);
   const std::vector<PushEntry>& entries = request.entries;
   for (size_t i = 0; i < entries.size(); ++i) {
     const PushEntry& entry = entries[i];
@@ -129,7 +135,10 @@ uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
 }  // namespace
 
 uint64_t Fingerprint(const InitRequest& request) {
-  return DigestOf('i', request.on_existing, request.entries);
+  Hasher hasher('i');
+  hasher.AddAll(request.on_existing, request.entries);
+  hasher.AddIfAny(request.publish_as);
+  return hasher.digest();
 }
 
 uint64_t Fingerprint(const PushRequest& request) {

@@ -25,6 +25,12 @@ RefPtr<ByteBudget> Unbounded() {
   return MakeRefCounted<ByteBudget>("snapshots", UINT64_MAX);
 }
 
+// Returns what is used without `freed`.
+uint64_t Without(uint64_t freed, const ByteBudget& budget) {
+  const uint64_t used = budget.used_bytes();
+  return used - std::min(used, freed);
+}
+
 absl::Status CheckRetained(absl::string_view memory, uint64_t limit_bytes,
                            uint64_t used_bytes, uint64_t more_bytes) {
   if (SumOfBytes(used_bytes, more_bytes) <= limit_bytes) {
@@ -53,16 +59,18 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
       retained_on_host_(Unbounded()),
       retained_on_device_(has_gpu() ? Unbounded() : retained_on_host_) {}
 
-absl::Status ServerBudgets::CheckRetained(const BytesNeeded& more) const {
-  const uint64_t on_host =
-      has_gpu() ? more.host : SumOfBytes(more.host, more.device);
+absl::Status ServerBudgets::CheckRetained(const BytesNeeded& more,
+                                          const BytesNeeded& freed) const {
+  const auto on_host_of = [this](const BytesNeeded& bytes) {
+    return has_gpu() ? bytes.host : SumOfBytes(bytes.host, bytes.device);
+  };
   RETURN_IF_ERROR(tensorkv::CheckRetained(
       "server", SumOfBytes(max_retained_bytes_, host_->available_bytes()),
-      retained_on_host_->used_bytes(), on_host));
+      Without(on_host_of(freed), *retained_on_host_), on_host_of(more)));
   if (!has_gpu()) return absl::OkStatus();
   return tensorkv::CheckRetained(
       absl::StrCat("server, ", device_name_), device_->available_bytes(),
-      retained_on_device_->used_bytes(), more.device);
+      Without(freed.device, *retained_on_device_), more.device);
 }
 
 uint64_t ServerBudgets::largest_bytes() const {

@@ -54,9 +54,11 @@ class ServerBudgets {
   const RefPtr<ByteBudget>& retained_on_device() const {
     return retained_on_device_;
   }
-  // Checks that snapshots need no more than they may have, with `more` bytes.
-  // Errors: ResourceExhausted.
-  absl::Status CheckRetained(const BytesNeeded& more = {}) const;
+  // Checks that snapshots need no more than they may have, with `more` bytes
+  // and without `freed`, which are in use for a moment yet. Errors:
+  // ResourceExhausted.
+  absl::Status CheckRetained(const BytesNeeded& more = {},
+                             const BytesNeeded& freed = {}) const;
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
   // Returns the limit of the host's budget or of the device's, whichever is
@@ -116,8 +118,9 @@ class NamespaceMemory {
   // Checks that so many bytes could be reserved now. Errors: ResourceExhausted.
   absl::Status CheckHeadroom(const BytesNeeded& bytes) const;
   // Does what ServerBudgets::CheckRetained does.
-  absl::Status CheckRetained(const BytesNeeded& more = {}) const {
-    return server_.CheckRetained(more);
+  absl::Status CheckRetained(const BytesNeeded& more = {},
+                             const BytesNeeded& freed = {}) const {
+    return server_.CheckRetained(more, freed);
   }
 
   // Changes the limit of each memory, as ByteBudget::SetLimit says.

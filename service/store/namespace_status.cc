@@ -69,6 +69,7 @@ void ToProto(const NamespaceSummary& summary, v1::NamespaceStatus* proto) {
   for (const GuardCounts& counts : summary.guard_counts) {
     CountsToProto(counts, proto->add_guard_counts());
   }
+  proto->set_num_snapshots(summary.num_snapshots);
 }
 
 }  // namespace tensorkv

@@ -37,8 +37,8 @@ struct DeviceMemoryUse {
 
 // Why a call waits: for a key that does not exist, for a version, for an update
 // under way, for a round, for slower workers, for a barrier, for an earlier
-// attempt of the same call, for earlier changes of rules. The messages' numbers
-// follow these, from 1.
+// attempt of the same call, for earlier changes of rules, for a snapshot. The
+// messages' numbers follow these, from 1.
 enum class WaitReason : uint8_t {
   kKey,
   kVersion,
@@ -48,8 +48,9 @@ enum class WaitReason : uint8_t {
   kBarrier,
   kAttempt,
   kRules,
+  kSnapshot,
 };
-inline constexpr size_t kNumWaitReasons = 8;
+inline constexpr size_t kNumWaitReasons = 9;
 
 // Counts the calls that wait, or have waited, for one reason. A call with
 // several counts for its last.
@@ -94,6 +95,7 @@ struct NamespaceSummary {
   uint64_t contributions_fenced = 0;
   uint64_t slowest_lag = 0;
   std::vector<GuardCounts> guard_counts;
+  uint64_t num_snapshots = 0;
 };
 
 // A round that waits for contributions.

@@ -25,6 +25,9 @@ uint64_t BytesOfEntries(const Request& request) {
       if (entry.rows) bytes += entry.rows->tensor().size_bytes();
     }
   }
+  if constexpr (requires { request.publish_as; }) {
+    if (request.publish_as) bytes += request.publish_as->SpaceUsedLong();
+  }
   // They keep slices, of which up to a sixth is something else.
   return bytes + uncounted_bytes + uncounted_bytes / 5;
 }

@@ -92,6 +92,9 @@ struct NamespaceSnapshot {
   std::vector<WorkerSnapshot> workers;
   Step max_closed_step = 0;
   std::vector<ClientSnapshot> clients;
+  // The series of named snapshots, with the highest numbers that they have
+  // given.
+  std::vector<std::pair<std::string, uint64_t>> series;
   // Says how many keys will come, as far as that is known; else 0.
   size_t num_keys = 0;
   // True in the later stages of a move: the keys that follow have changed since

@@ -14,6 +14,7 @@
 #include "contract/message_writer.h"
 #include "contract/payload_reader.h"
 #include "contract/stream_codec.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "tensor/bool_elements.h"
 #include "tensor/buffer_pool.h"
@@ -24,6 +25,8 @@ namespace tensorkv::testing {
 namespace {
 
 using ::google::protobuf::io::ArrayInputStream;
+using ::google::protobuf::io::CodedOutputStream;
+using ::google::protobuf::io::StringOutputStream;
 
 constexpr uint32_t kMaxEntries = std::numeric_limits<uint32_t>::max();
 
@@ -110,6 +113,7 @@ auto FromBytes(absl::string_view bytes) {
   Proto proto;
   const bool parsed =
       proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  proto.DiscardUnknownFields();  // as who takes every form does
   auto value = AsStatusOr(FromProto(std::move(proto)));
   using Value = typename decltype(value)::value_type;
   std::optional<Value> result;
@@ -117,11 +121,19 @@ auto FromBytes(absl::string_view bytes) {
   return result;
 }
 
+// Writes the entries of maps in order.
 template <typename Proto, typename Value>
 std::string ToBytes(const Value& value) {
   Proto proto;
   ToProto(value, &proto);
-  return proto.SerializeAsString();
+  std::string bytes;
+  {
+    StringOutputStream stream(&bytes);
+    CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    proto.SerializeToCodedStream(&out);
+  }
+  return bytes;
 }
 
 // --- Both codecs, for every kind --------------------------------------------
@@ -195,7 +207,7 @@ struct PullBatch {
     return WithPayloads<PullReply>(chunks, std::move(decoded));
   }
   static EncodedMessage WriteByHand(const PullReply& reply) {
-    return EncodePullBatch(reply.values);
+    return EncodePullBatch(reply.values, reply.snapshot_number);
   }
 
   static std::optional<PullReply> Read(absl::string_view bytes) {
@@ -275,6 +287,12 @@ bool IsWritable(const Value&) {
   return true;
 }
 bool IsWritable(const PartValue& value) { return value.part.offset < 65'536; }
+// Several entries of a map are written in any order.
+template <typename Call>
+requires requires(const Call& call) { call.publish_as; }
+bool IsWritable(const Call& call) {
+  return !call.publish_as || call.publish_as->metadata_size() <= 1;
+}
 // Others are written by hand, but not read.
 bool IsWritable(const AnyPullStream& stream) {
   const auto* const pull = std::get_if<PullRequest>(&stream.request);

@@ -162,7 +162,7 @@ TEST(StreamPropertyTest, ManifestsOfRepliesAreWrittenAndRead) {
         const Decoded<PullReply> decoded,
         ReadCall<PullReply>(&in, bytes.size(), UINT32_MAX, Elements::kLeftOut));
 
-    ASSERT_EQ(testing::BytesOf(EncodePullManifest(decoded.call.values)),
+    ASSERT_EQ(testing::BytesOf(EncodePullManifest(decoded.call)),
               chunk.SerializeAsString())
         << "seed " << seed;
   }

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
+#include "google/protobuf/unknown_field_set.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
 #include "tensorkv/v1/stream.pb.h"
@@ -61,6 +62,24 @@ TEST(PayloadReaderTest, DataInAManifestIsInvalid) {
       ReadCall<PullReply>(&in, bytes.size(), kMaxEntries, Elements::kLeftOut),
       testing::StatusIs(absl::StatusCode::kInvalidArgument,
                         ::testing::HasSubstr("expected no data")));
+}
+
+// Two bytes of unknown fields would take sixty.
+TEST(PayloadReaderTest, ReferencesAreBoundedAndHaveNoUnknownFields) {
+  v1::PullRequest proto;
+  google::protobuf::UnknownFieldSet& unknown =
+      *proto.GetReflection()->MutableUnknownFields(proto.mutable_at());
+  for (int i = 0; i < 16'000; ++i) unknown.AddLengthDelimited(15);
+
+  ASSERT_OK_AND_ASSIGN(const Decoded<PullRequest> decoded,
+                       Read<PullRequest>(proto.SerializeAsString()));
+  EXPECT_EQ(decoded.call.at->ByteSizeLong(), 0u);
+
+  for (int i = 0; i < 1'000; ++i) unknown.AddLengthDelimited(15);
+  EXPECT_THAT(Read<PullRequest>(proto.SerializeAsString()),
+              testing::StatusIs(
+                  absl::StatusCode::kInvalidArgument,
+                  ::testing::HasSubstr("SnapshotReference: expected at most")));
 }
 
 // --- What the generated code decides ----------------------------------------

@@ -81,7 +81,7 @@ void RandomMessages::Fill(Message* message) {
   MakeValidAnyOf<v1::Tensor, v1::PushEntry, v1::PushRowsEntry,
                  v1::PullRowsEntry, v1::InitManifest, v1::PushManifest,
                  v1::PullManifest, v1::PullStreamRequest, v1::KeyStatus,
-                 v1::Schedule, v1::Stripe, v1::ClusterPlacement,
+                 v1::Schedule, v1::Stripe, v1::PublishAs, v1::ClusterPlacement,
                  google::protobuf::Duration>(message);
 }
 
@@ -288,6 +288,11 @@ void RandomMessages::MakeValid(v1::Stripe& stripe) {
   stripe.set_count(1 + Below(64));
   stripe.set_index(Below(stripe.count()));
   stripe.set_group(random_() | 1);
+}
+
+void RandomMessages::MakeValid(v1::PublishAs& publish_as) {
+  auto& metadata = *publish_as.mutable_metadata();
+  while (metadata.size() > 1) metadata.erase(metadata.begin());
 }
 
 void RandomMessages::MakeValid(v1::ClusterPlacement& placement) {

@@ -49,6 +49,8 @@ class RandomMessages {
   void MakeValid(v1::KeyStatus& status);
   void MakeValid(v1::Schedule& schedule);
   void MakeValid(v1::Stripe& stripe);
+  // Serializers write several entries of a map in any order.
+  void MakeValid(v1::PublishAs& publish_as);
   void MakeValid(v1::ClusterPlacement& placement);
   void MakeValid(google::protobuf::Duration& duration);
   template <typename Entry>

@@ -33,6 +33,14 @@ class Caller {
   Caller WithTimeout(absl::Duration timeout) const;
   Caller EndedBy(std::shared_ptr<Canceller> canceller) const;
 
+  // Makes a call by its request, of the caller's namespace, with what else it
+  // says.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request request) const {
+    SetNamespace(name_space_, request);
+    return connection_->Call(request, options_);
+  }
+
   absl::StatusOr<Version> Init(
       const std::string& key, Tensor tensor,
       OnExisting on_existing = OnExisting::kFail) const;

@@ -323,6 +323,9 @@ const std::set<Reason>& TestedElsewhere() {
       Reason::kReplyTooLarge, Reason::kServerStopping,
       // tests/service/rpc
       Reason::kStripeFailed, Reason::kStripeExists, Reason::kPeerTooSlow,
+      // snapshot_contract.cc: for one server
+      Reason::kSnapshotNotFound, Reason::kSnapshotLost,
+      Reason::kSnapshotNumberPassed, Reason::kSnapshotConflict,
       // tests/service/checkpoint
       Reason::kServerRestarted,
       // tests/contract

@@ -108,11 +108,20 @@ bool Eventually(const std::function<bool()>& condition);
 FOR_EVERY_STORE_CONTRACT(DECLARE_STORE_CONTRACT)
 #undef DECLARE_STORE_CONTRACT
 
+// Snapshots of one server.
+class SnapshotContractTest : public StoreContractTest {
+ protected:
+  void SetUp() override {
+    if (is_cluster()) GTEST_SKIP() << "clients of clusters refuse snapshots";
+  }
+};
+
 // Runs every suite on the stores that `factory` makes.
 #define INSTANTIATE_STORE_CONTRACT(suite, prefix, factory) \
   INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::Values(factory));
 #define INSTANTIATE_STORE_CONTRACTS(prefix, factory)                    \
   FOR_EVERY_STORE_CONTRACT(INSTANTIATE_STORE_CONTRACT, prefix, factory) \
+  INSTANTIATE_STORE_CONTRACT(SnapshotContractTest, prefix, factory)     \
   static_assert(true)
 
 }  // namespace tensorkv::testing

@@ -1,7 +1,6 @@
 """tensorkv.Client: arrays in and out, errors, namespaces."""
 
 import contextlib
-import functools
 import os
 import pathlib
 import pickle
@@ -15,7 +14,7 @@ import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
-from stores import ADDRESS, StoreTest, full, new_namespace
+from stores import ADDRESS, StoreTest, full, new_namespace, on_every_client
 from tensorkv import errors
 from tensorkv._types import GuardCounts
 
@@ -40,18 +39,6 @@ def status_bytes(name):
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith(name))
     return int(line.split()[1]) << 10
-
-
-def on_every_client(test):
-    """A test of a client of a server, of a cluster, of a store in the process."""
-
-    @functools.wraps(test)
-    def run(self):
-        for name, client in self.clients.items():
-            with self.subTest(name):
-                test(self, client)
-
-    return run
 
 
 class ClientTest(StoreTest):
@@ -96,7 +83,7 @@ class ClientTest(StoreTest):
     @unittest.skipIf(ml_dtypes, "has the package ml_dtypes")
     def test_small_floats_without_their_package_say_what_is_missing(self):
         client = self.clients["embedded"]
-        client._store.init(["w"], [(np.zeros(3, "uint16"), "bf16")], "fail")
+        client._store.init(["w"], [(np.zeros(3, "uint16"), "bf16")], "fail", None)
 
         with self.assertRaisesRegex(tensorkv.UnimplementedError, "ml_dtypes"):
             client.pull("w")
@@ -430,6 +417,7 @@ class ClientTest(StoreTest):
             "max_call_norm": 2.5,
             "on_large_norm": "refuse",
             "budget_bytes": 4096,
+            "max_retained_bytes": 8192,
         }
         robust = {"aggregation": "trimmed_mean", "trim_fraction": 0.125}
         client = self.open_client()
@@ -454,6 +442,7 @@ class ClientTest(StoreTest):
             "max_call_norm": 2.5,
             "on_large_norm": "refuse",
             "budget_bytes": 1 << 20,
+            "max_retained_bytes": 1 << 21,
         }
         client.update_namespace(name, **changes)
         status = client.describe_namespace(name)

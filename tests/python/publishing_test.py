@@ -1,6 +1,7 @@
 """Publishers and readers whose calls meet others, and servers that end."""
 
 import asyncio
+import doctest
 import os
 import sys
 import types
@@ -28,7 +29,7 @@ def number_of(tensors):
 
 
 class CutClient:
-    """Makes the calls of a client key by key, as a cluster may.
+    """Makes the reads of a client key by key, as large ones may be.
 
     Before each of its reads it calls `before_read`.
     """
@@ -39,14 +40,6 @@ class CutClient:
 
     def __getattr__(self, name):
         return getattr(self._client, name)
-
-    def init(self, keys, values, **options):
-        if isinstance(keys, str):
-            return self._client.init(keys, values, **options)
-        return [
-            self._client.init(key, value, **options)
-            for key, value in zip(keys, values)
-        ]
 
     def _pull_memory(self, keys, *options):
         values = []
@@ -64,16 +57,13 @@ class CutCallsTest(StoreTest):
         self.addCleanup(client.close)
         self.client = client
         self.cut = CutClient(client)
-        self.publisher = Publisher(types.SimpleNamespace(client=self.cut))
+        self.publisher = Publisher(client)
         self.reader = Reader(types.SimpleNamespace(client=self.cut))
         self.count = 0
 
     def publish_next(self):
         self.count += 1
-        # The publisher's own reads are followed by no other state.
-        before_read, self.cut.before_read = self.cut.before_read, lambda: None
         self.publisher.publish(state(self.count, count=2 + self.count % 2))
-        self.cut.before_read = before_read
 
     def test_a_reader_gets_no_mix_whenever_another_state_comes(self):
         for dtype in (None, torch.float16):
@@ -89,49 +79,48 @@ class CutCallsTest(StoreTest):
                 self.cut.before_read = before_read
                 number = number_of(self.reader.fetch(dtype=dtype))
                 self.assertIn(number, (self.count - 1, self.count))
+                self.assertEqual(self.reader.number, number)
 
     def test_a_reader_catches_up_with_one_that_publishes_all_the_time(self):
         self.publish_next()
-        left = [20]
-
-        def before_read():
-            left[0] -= 1
-            if left[0] >= 0:
-                self.publish_next()
-
-        self.cut.before_read = before_read
-        self.assertEqual(number_of(self.reader.fetch()), self.count)
+        self.cut.before_read = self.publish_next
+        for _ in range(3):
+            before = self.count
+            # Whoever reads the first is late, and keeps the next one.
+            self.assertGreater(number_of(self.reader.fetch()), before)
+        # Only the latest stays.
+        self.assertEqual(len(self.client.snapshots()), 1)
 
     def test_what_a_publisher_that_was_killed_has_left_is_deleted(self):
-        self.client.init("published/.0123456789abcdef/w", torch.ones(3))
         self.publish_next()
-        self.client.init("published/.0123456789abcdef/w", torch.ones(3))
+        self.client.init("published/w", torch.ones(3))
         Publisher(self.client).publish(state(7))
-        self.assertEqual(len(self.client.keys()), 1 + 3)
+        self.assertEqual(self.client.keys(), [f"published/{i}" for i in "012"])
 
-    def test_a_name_that_is_refused_is_forgotten(self):
+    def test_a_state_that_is_refused_is_forgotten(self):
         self.publish_next()
-        version = self.reader.wait()
+        number = self.reader.wait()
         with self.assertRaises(tensorkv.InvalidArgumentError):
             self.publisher.publish({**state(0), "a\nb": torch.ones(2)})
         self.assertEqual(number_of(self.reader.fetch()), self.count)
-        self.assertEqual(self.reader.version, version)
+        self.assertEqual(self.reader.number, number)
         for _ in range(2):
             self.publish_next()
             self.assertEqual(number_of(self.reader.fetch()), self.count)
-        self.assertEqual(len(self.client.keys()), 1 + 2 + self.count % 2)
+        self.assertEqual(len(self.client.keys()), 2 + self.count % 2)
 
     def test_keys_of_others_are_not_taken_over(self):
         self.client.init("published/w", torch.ones(3))
-        with self.assertRaisesRegex(
-            tensorkv.FailedPreconditionError, "'published/w'"
-        ):
-            self.publish_next()
+        for call in (self.publish_next, self.publisher.clear):
+            with self.assertRaisesRegex(
+                tensorkv.FailedPreconditionError, "'published/w'"
+            ):
+                call()
         self.assertEqual(self.client.keys(), ["published/w"])
 
 
-class RunsTest(StoreTest):
-    """Readers tell one training from another."""
+class SeriesTest(StoreTest):
+    """Readers choose a series, and a state of it by its number."""
 
     def setUp(self):
         self.client = tensorkv.Client.embedded()
@@ -141,16 +130,56 @@ class RunsTest(StoreTest):
         with self.assertRaises(tensorkv.DeadlineExceededError):
             reader.wait(timeout=0.05)
 
-    def test_a_reader_of_a_run_waits_for_it(self):
-        reader = Reader(self.client, run="new")
-        Publisher(self.client, run="old").publish(state(1))
+    def test_a_reader_of_a_series_waits_for_it(self):
+        reader = Reader(self.client, "run-2/policy")
+        Publisher(self.client, "run-1/policy").publish(state(1))
         self.impatient(reader)
         with self.assertRaises(tensorkv.DeadlineExceededError):
             reader.fetch(timeout=0.05)
-        version = Publisher(self.client, run="new").publish(state(2))
-        self.assertEqual(reader.wait(), version)
+        number = Publisher(self.client, "run-2/policy").publish(state(2), 42)
+        self.assertEqual((number, reader.wait()), (42, 42))
         self.assertEqual(number_of(reader.fetch()), 2)
-        self.assertEqual(number_of(Reader(self.client).fetch()), 2)
+
+    def test_a_reader_asks_for_numbers(self):
+        publisher = Publisher(self.client, keep_last=2)
+        reader = Reader(self.client)
+        for number in (10, 20, 30):
+            publisher.publish(state(number), number)
+        into = state(0)
+        for options, expected in (
+            ({}, 30),
+            ({"number": 20}, 20),
+            ({"at_least": 5}, 30),
+            ({"at_least": 30}, 30),
+        ):
+            self.assertEqual(number_of(reader.fetch(**options)), expected)
+            self.assertEqual(reader.number, expected)
+        for options, error in (
+            ({"number": 10}, tensorkv.SnapshotLostError),
+            ({"number": 40}, tensorkv.SnapshotNotFoundError),
+            (
+                {"at_least": 40, "timeout": 0.05},
+                tensorkv.DeadlineExceededError,
+            ),
+        ):
+            with self.assertRaises(error):
+                reader.fetch(into=into, **options)
+            self.assertEqual(number_of(into), 0)
+            self.assertEqual(reader.number, 30)
+        with self.assertRaises(tensorkv.FailedPreconditionError) as raised:
+            publisher.publish(state(1), 30)
+        self.assertEqual(raised.exception.reason, "SNAPSHOT_NUMBER_PASSED")
+
+    def test_snapshots_of_what_is_trained_are_read_too(self):
+        self.client.init(["model/a", "other"], [torch.ones(2)] * 2)
+        for prefixes, names in (
+            (["model/"], ["a"]),
+            ([], ["model/a", "other"]),
+        ):
+            self.client.create_snapshot("trained", prefixes=prefixes)
+            self.assertEqual(
+                sorted(Reader(self.client, "trained").fetch()), names
+            )
 
     def test_what_is_no_state_is_refused_by_its_type(self):
         for wrong in ("nonsense", 3, [("w", torch.zeros(3))]):
@@ -165,22 +194,47 @@ class RunsTest(StoreTest):
         publisher, reader = Publisher(self.client), Reader(self.client)
         self.assertEqual(reader.metadata, {})
         for step in (3, 4):
-            publisher.publish(state(step), metadata={"step": step, "é": None})
+            metadata = {
+                "step": step,
+                "é": None,
+                "text": "a b",
+                "digits": "12",
+                "list": [1.5, "x"],
+            }
+            publisher.publish(state(step), metadata=metadata)
             reader.fetch()
-            self.assertEqual(reader.metadata, {"step": step, "é": None})
+            self.assertEqual(reader.metadata, metadata)
+        texts = self.client.describe_snapshot("published").metadata
+        self.assertEqual((texts["step"], texts["text"]), ("4", "a b"))
         with self.assertRaises(TypeError):
             publisher.publish(state(5), metadata={"step": object()})
         self.assertEqual(number_of(reader.fetch()), 4)
 
     def test_what_is_taken_back_is_waited_for(self):
         publisher, reader = Publisher(self.client), Reader(self.client)
-        publisher.unpublish()
+        publisher.clear()
         first = publisher.publish(state(1))
-        publisher.unpublish()
+        publisher.clear()
         self.assertEqual(self.client.keys(), [])
         self.impatient(reader)
         self.assertGreater(publisher.publish(state(2)), first)
         self.assertEqual(number_of(reader.fetch()), 2)
+
+    def test_a_reader_does_not_go_back_by_itself(self):
+        publisher = Publisher(self.client, keep_last=None)
+        reader = Reader(self.client)
+        for number in (1, 2):
+            publisher.publish(state(number))
+        reader.fetch()
+        self.client.delete_snapshot("published", 2)
+        into = state(0)
+        with self.assertRaisesRegex(
+            tensorkv.OlderSnapshotError, "latest number is 1, after 2"
+        ):
+            reader.fetch(into=into)
+        self.assertEqual(number_of(into), 0)
+        self.assertEqual(number_of(reader.fetch(number=1)), 1)
+        self.assertEqual(number_of(reader.fetch()), 1)
 
     def test_tasks_wait_and_are_cancelled(self):
         client = self.open_client(namespace=new_namespace())
@@ -197,11 +251,21 @@ class RunsTest(StoreTest):
             # Nobody waits for it at the server any more.
             while client.describe_namespace().calls_waiting > 0:
                 await asyncio.sleep(0.01)
-            version = publisher.publish(state(1))
-            self.assertEqual(await reader.aio.wait(timeout=30), version)
+            number = publisher.publish(state(1))
+            self.assertEqual(await reader.aio.wait(timeout=30), number)
             self.assertEqual(number_of(await reader.aio.fetch()), 1)
 
         asyncio.run(work())
+
+
+class DocumentationTest(unittest.TestCase):
+
+    def test_transcripts_of_the_page_about_weights(self):
+        failed, attempted = doctest.testfile(
+            os.path.abspath("docs/weights.md"), module_relative=False
+        )
+        self.assertEqual(failed, 0)
+        self.assertGreater(attempted, 15)
 
 
 class RestartTest(StoreTest):
@@ -214,19 +278,18 @@ class RestartTest(StoreTest):
         self.reader = Reader(self.client)
 
     def test_both_go_on_after_a_restart(self):
-        self.publisher.publish(state(1))
+        number = self.publisher.publish(state(1))
         self.assertEqual(number_of(self.reader.fetch()), 1)
         self.server.restart()
-        # It has the same state, which is not new.
+        # What was there is no news.
         with self.assertRaises(tensorkv.DeadlineExceededError):
             self.reader.wait(timeout=0.2)
-        self.assertEqual(number_of(self.reader.fetch()), 1)
-        version = self.publisher.publish(state(2))
-        self.assertEqual(self.reader.wait(), version)
+        self.assertEqual(self.publisher.publish(state(2)), number + 1)
+        self.assertEqual(self.reader.wait(), number + 1)
         self.assertEqual(number_of(self.reader.fetch()), 2)
         # What else the client does is told that there was a restart.
         with self.assertRaises(tensorkv.FailedPreconditionError) as raised:
-            self.client.pull("published/.manifest")
+            self.client.pull("published/0")
         self.assertEqual(raised.exception.reason, "SERVER_RESTARTED")
 
     def test_a_server_without_its_state_gets_the_next_one(self):
@@ -235,8 +298,27 @@ class RestartTest(StoreTest):
         self.server.kill()
         self.server.start()
         self.publisher.publish(state(2))
-        self.assertEqual(self.reader.wait(), 1)
+        self.assertEqual(self.reader.wait(), 2)
         self.assertEqual(number_of(self.reader.fetch()), 2)
+
+    def test_an_older_number_is_no_later_state(self):
+        self.publisher.publish(state(1), 41)
+        self.publisher.publish(state(2), 42)
+        self.reader.fetch()
+        self.server.kill()
+        self.server.start()
+        again = Publisher(self.open_client(self.server.address))
+        again.publish(state(3), 41)
+        for call in (
+            self.reader.fetch,
+            self.reader.wait,
+            lambda: self.reader.fetch(at_least=41),
+        ):
+            with self.assertRaises(tensorkv.OlderSnapshotError) as raised:
+                call()
+            self.assertEqual(raised.exception.metadata["latest"], "41")
+        again.publish(state(4), 42)
+        self.assertEqual(number_of(self.reader.fetch()), 4)
 
 
 if __name__ == "__main__":

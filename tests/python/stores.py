@@ -1,5 +1,6 @@
 """What tests of the Python package share: stores, and workers on threads."""
 
+import functools
 import itertools
 import os
 import threading
@@ -20,6 +21,18 @@ def new_namespace():
 
 def full(value, dtype="float32", shape=(2, 3)):
     return np.full(shape, value, dtype)
+
+
+def on_every_client(test):
+    """A test that is run with each of the `clients`, by name, of its case."""
+
+    @functools.wraps(test)
+    def run(self):
+        for name, client in self.clients.items():
+            with self.subTest(name):
+                test(self, client)
+
+    return run
 
 
 class StoreTest(unittest.TestCase):

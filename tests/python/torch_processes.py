@@ -131,14 +131,14 @@ def run_examples(*commands):
 
 
 def publish(address, namespace):
-    options = [f"--target={address}", f"--name={namespace}"]
+    options = [f"--target={address}", f"--series={namespace}"]
     trained, read = run_examples(
         ["publish_weights.py", "train", *options],
         ["publish_weights.py", "read", "--bfloat16", *options],
     )
-    published = re.findall("version ([0-9]+): trained", trained)
+    published = re.findall("number ([0-9]+): trained", trained)
     assert len(published) == 5, trained
-    errors = dict(re.findall("version ([0-9]+): off by ([0-9.]+)", read))
+    errors = dict(re.findall("number ([0-9]+): off by ([0-9.]+)", read))
     assert {*errors} <= {*published}, read
     assert float(errors[published[-1]]) < 0.1, read
 

@@ -206,6 +206,7 @@ Server::Server(std::string name, MemoryTensorStoreOptions options,
           }),
       front_(
           {.store = &store_,
+           .namespaces = &store_,
            .stages = {&own_keys_},
            .list = [this](const ListRequest& request, const CallContext& in) {
              return own_keys_.List(request.namespace_(),

@@ -61,6 +61,7 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(SlowDevice)                                                            \
   V(FailDevice)                                                            \
   V(Snapshot)                                                              \
+  V(NamedSnapshot)                                                         \
   V(ResumeReader)                                                          \
   V(Restore)                                                               \
   V(Move)                                                                  \

@@ -65,6 +65,8 @@ void World::TakePart(const Action& action) {
     case Verb::kWaitingPull:
     case Verb::kPullRows:
       return Pull(action);
+    case Verb::kNamedSnapshot:
+      return NamedSnapshot(action);
     case Verb::kSetState:
       return SetState(action);
     case Verb::kGetState:

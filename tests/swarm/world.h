@@ -120,6 +120,22 @@ class World final : public WorldState {
   void TakeRank(Space& space, uint32_t actor, uint32_t rank)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // --- Named snapshots (world_named.cc) --------------------------------------
+  void NamedSnapshot(const Action& action);
+  // Has some pushes take a snapshot.
+  void PublishWith(const Action& action, PushRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes a call that ends some time; `check` looks at its reply.
+  template <typename Request>
+  void StartNamed(const Action& action, bool changes, Request request,
+                  std::function<void(const ReplyTo<Request>&)> check);
+  // Check what was read of a snapshot, and what a push has put into one.
+  void CheckNamed(uint32_t at, const PullRequest& request,
+                  const PullReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordPublished(uint32_t at, uint64_t number,
+                       const std::map<uint32_t, Version>& versions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);
   void Restore(const Action& action);
@@ -130,6 +146,9 @@ class World final : public WorldState {
   absl::Status Checkpoint(Server& server, bool is_slow);
   void Move(const Action& action);
   absl::Status MovePartitions(const Action& action, const PartitionSet& set);
+  // Checks that all or nothing of each call is among these versions of keys.
+  void CheckWhole(uint32_t at, const std::map<uint32_t, Version>& versions,
+                  absl::string_view by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckSaved(uint32_t at, const Server& server, const SavedSpace& saved,
                   const Versions& floors) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

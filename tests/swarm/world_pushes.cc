@@ -131,6 +131,7 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
       (action.verb == Verb::kWork && plan_.has_rows && action.how % 4 == 1);
   const CallPtr call = NewCall(action, /*changes=*/true);
   PushRequest request = PushOf(action, *call, with_rows);
+  if (!pulls) PublishWith(action, request);
   if (as_worker) {
     request.worker = member.worker;
     request.step = member.next;
@@ -269,6 +270,9 @@ void World::RecordPush(const Attempt& attempt,
                         ": ", result.version));
     }
     RaiseFloor(space, call.server, keys[i], result.version);
+  }
+  if (reply.published) {
+    RecordPublished(call.space, reply.published->number, whole.versions);
   }
   if (whole.versions.size() > 1) whole_calls_.push_back(std::move(whole));
 }

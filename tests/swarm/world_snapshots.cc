@@ -141,6 +141,12 @@ void World::CheckSaved(uint32_t at, const Server& server,
     Observe(space, place, key, each.version, floors[key],
             ElementsOf(each.value), "a snapshot");
   }
+  CheckWhole(at, versions, "a snapshot");
+}
+
+void World::CheckWhole(uint32_t at, const std::map<uint32_t, Version>& versions,
+                       absl::string_view by) {
+  const Space& space = spaces_[at];
   for (const WholeCall& call : whole_calls_) {
     if (call.space != at || call.generation != space.generation) continue;
     int num_in = 0;
@@ -154,9 +160,9 @@ void World::CheckSaved(uint32_t at, const Server& server,
       std::string parts;
       for (const auto& [key, version] : call.versions) {
         absl::StrAppend(&parts, " ", KeyName(key), " version ", version, ", ",
-                        versions.contains(key) ? versions[key] : 0);
+                        versions.contains(key) ? versions.at(key) : 0);
       }
-      Find(absl::StrCat("a snapshot has part of a call: ", call.what,
+      Find(absl::StrCat(by, " has part of a call: ", call.what,
                         ": made, and in the snapshot:", parts));
     }
   }

@@ -173,6 +173,11 @@ class WorldState {
   std::map<std::tuple<uint64_t, uint32_t, Version>, Elements> values_
       ABSL_GUARDED_BY(mutex_);
   std::vector<WholeCall> whole_calls_ ABSL_GUARDED_BY(mutex_);
+  // The versions that named snapshots have, as far as they were read: by space,
+  // generation and number.
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>,
+           std::map<uint32_t, Version>>
+      named_ ABSL_GUARDED_BY(mutex_);
   // How many moves or restores of parts of a cluster are under way.
   int num_moving_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_restoring_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -82,6 +82,7 @@ absl::Status PulledBatches::ParseBatch(grpc::ByteBuffer* message) {
   std::vector<Value>& batch = decoded.call.values;
   std::vector<Value>& values = decoded_.call.values;
   decoded_.payloads = std::move(decoded.payloads);
+  decoded_.call.snapshot_number = decoded.call.snapshot_number;
   if (batch.size() > num_entries_ - values.size()) {
     return MalformedReply(absl::InternalError(
         absl::StrCat("expected ", num_entries_, " values, got ",

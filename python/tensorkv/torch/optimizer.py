@@ -22,7 +22,7 @@ from tensorkv.errors import (
 )
 from tensorkv.kvstore import KVStore
 from tensorkv.torch._tensors import on_host, put_back
-from tensorkv.torch.publishing import MANIFEST
+from tensorkv.torch.publishing import has_publisher
 
 
 class StoreOptimizer(torch.optim.Optimizer):
@@ -86,7 +86,7 @@ class StoreOptimizer(torch.optim.Optimizer):
         _check_has_no_state(optimizer.state.values())
         self._kind = type(optimizer)
         self._store = store
-        if store.client.keys(f"{name}/{MANIFEST}"):
+        if has_publisher(store.client, name):
             raise FailedPreconditionError(
                 f"{name}/: a Publisher has this name; use another"
             )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import json
-import logging
-import re
-import time
-import uuid
 from typing import (
     Any,
     Callable,
@@ -22,13 +18,16 @@ from typing import (
 
 import torch
 
+from tensorkv._client_arguments import within
+from tensorkv._types import At, PublishAs, Snapshot, SnapshotStatus
 from tensorkv.aio import ReaderCoroutines
 from tensorkv.client import Client
 from tensorkv.errors import (
-    Error,
     FailedPreconditionError,
     InvalidArgumentError,
-    NotFoundError,
+    OlderSnapshotError,
+    SnapshotLostError,
+    SnapshotNotFoundError,
 )
 from tensorkv.torch._tensors import (
     State,
@@ -42,39 +41,10 @@ from tensorkv.torch._tensors import (
     state_of,
 )
 
-# The key NAME/.manifest says what is published.
-MANIFEST = ".manifest"
-# The tensors of a state are NAME/.STATE/TENSOR, with a name of its own for each
-# state: what has such a name never changes.
-_TENSOR = re.compile(r"\.[0-9a-f]{16}/")
-
-_log = logging.getLogger("tensorkv")
 _Result = TypeVar("_Result")
 
 # A tensor's name leads to its dtype, by the store's name, and its shape.
-_Entries = Dict[str, Tuple[str, List[int]]]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Manifest:
-    """What the key NAME/.manifest has."""
-
-    state: str
-    run: str
-    metadata: Dict[str, Any]
-    tensors: _Entries
-    # Of its key.
-    version: int = 0
-
-    def encode(self) -> bytes:
-        fields = dataclasses.asdict(self)
-        del fields["version"]
-        return json.dumps(fields).encode()
-
-    @classmethod
-    def of(cls, pulled: Tuple[Any, str, int]) -> "_Manifest":
-        text, _, version = pulled
-        return cls(version=version, **json.loads(bytes(text)))
+_Entries = Dict[str, Tuple[str, Tuple[int, ...]]]
 
 
 class _FollowedServer:
@@ -86,7 +56,6 @@ class _FollowedServer:
 
     def __init__(self, client: Client):
         self.client = client
-        self.restarts = 0
 
     def call(self, call: Callable[[Client], _Result]) -> _Result:
         try:
@@ -95,182 +64,190 @@ class _FollowedServer:
             if error.reason != "SERVER_RESTARTED":
                 raise
         self.client = self.client._again()
-        self.restarts += 1
         return call(self.client)
 
 
 class Publisher:
-    """Publishes states under a name: each as a whole, with a version.
+    """Publishes states as snapshots of a series, each with a number.
 
-    NAME/.manifest says what there is, and where: a state gets keys of its own,
-    and the manifest leads to them when all are there. So readers get whole
-    states, on a cluster too. Those of the state before are deleted then; for
-    that moment the store has both. Works in a namespace of any mode, beside
-    other keys, but those below NAME/ are its own. A name has one publisher at a
-    time, and states go through calls of one thread.
+    The keys SERIES/TENSOR have the tensors. One call writes them and takes the
+    snapshot, so that readers get whole states. Works in a namespace of any
+    mode, beside other keys, but those below SERIES/ are its own, and have the
+    rule `assign`. A series has one publisher at a time, and states go through
+    calls of one thread.
 
-    A publisher goes on with a server that was restarted, whatever that has.
+    A publisher goes on with a server that was restarted, whatever that has: its
+    numbers go on, too.
     """
 
-    def __init__(self, store: Store, name: str = "published", run: str = ""):
+    def __init__(
+        self,
+        store: Store,
+        series: str = "published",
+        keep_last: Optional[int] = 1,
+    ):
         """`store` is a tensorkv.Client, or what tensorkv.create makes.
 
         Args:
-          name: readers know it.
-          run: such as a training's; readers may ask for states of one run.
+          series: readers know it.
+          keep_last: how many states stay readable; None leaves the series as
+            it is, which is all at first. One that stays takes memory for what
+            has changed since.
         """
         self._server = _FollowedServer(client_of(store))
-        self._name = name
-        self._run = run
-        # Whether the keys below the name are those of what is published.
-        self._is_tidy = False
+        self._series = series
+        self._keep_last = keep_last
+        # The client by which the last state was published, its number, and its
+        # keys; None where nobody knows what the last call has done.
+        self._client: Optional[Client] = None
+        self._number = 0
+        self._keys: Optional[Set[str]] = None
 
     def __repr__(self) -> str:
-        return f"<tensorkv.torch.Publisher of {self._name!r}>"
+        return f"<tensorkv.torch.Publisher of {self._series!r}>"
 
     def publish(
         self,
         state: State,
+        number: Optional[int] = None,
+        *,
         dtype: Optional[torch.dtype] = None,
         metadata: Optional[Mapping[str, Any]] = None,
+        timeout: Optional[float] = None,
     ) -> int:
         """Makes `state` what readers get from now on.
 
         Args:
           state: a module, or a mapping of names to tensors, on any device.
             Nested ones, as state_dict() of an optimizer has, are not taken.
+          number: such as the step, above those before; without it one above
+            the latest.
           dtype: of floats as they are stored, unless they are narrower;
             without it their own.
-          metadata: what readers find as `Reader.metadata`, such as the step or
-            the loss: whatever JSON can say.
+          metadata: what readers find as `Reader.metadata`, such as the loss:
+            at most 64 values that JSON can say, in 4096 bytes.
+          timeout: seconds for all of it, in place of the client's.
 
         Returns:
-          The version, which rises with each state.
+          The number.
 
         Errors: TypeError for what is no tensor, or of a dtype that the store
         does not have, and for metadata that are no JSON;
-        FailedPreconditionError where other keys have names below NAME/; those
-        of tensorkv.Client.init. What a call that failed may have left is
-        deleted by the next one.
+        FailedPreconditionError where other keys have names below SERIES/;
+        those of tensorkv.Client.init and create_snapshot. What a call that
+        failed may have left, the next one replaces.
         """
         tensors = {
-            key: on_host(_narrowed(tensor, dtype))
+            f"{self._series}/{key}": on_host(_narrowed(tensor, dtype))
             for key, tensor in state_of(state).items()
         }
-        manifest = _Manifest(
-            state=uuid.uuid4().hex[:16],
-            run=self._run,
-            metadata=dict(metadata or {}),
-            tensors={
-                key: (name_of(tensor.dtype), list(tensor.shape))
-                for key, tensor in tensors.items()
-            },
-        )
-        text = manifest.encode()
-        keys = _keys(self._name, manifest.state, tensors)
-
-        def put(client: Client) -> int:
-            if keys:
-                # One that was made although it failed is made again.
-                values = list(tensors.values())
-                client.init(keys, values, on_existing="replace")
-            name = f"{self._name}/{MANIFEST}"
-            return client.init(name, text, on_existing="replace")
-
-        if not self._is_tidy:
-            self._server.call(self._take_over)
-        self._is_tidy = False
-        version = self._server.call(put)
-        try:
-            self._server.call(self._tidy)
-            self._is_tidy = True
-        except Error as error:
-            _log.warning(
-                "%s/: a state that is published no more was not deleted: %s",
-                self._name,
-                error,
+        for tensor in tensors.values():
+            name_of(tensor.dtype)
+        texts = {k: _text_of(value) for k, value in (metadata or {}).items()}
+        with within(timeout):
+            published = self._server.call(
+                lambda client: self._publish(client, tensors, number, texts)
             )
-        return version
+        return published.number
 
-    def unpublish(self) -> None:
+    def clear(self, timeout: Optional[float] = None) -> None:
         """Takes back what is published: readers wait for the next state."""
 
-        def delete(client: Client) -> None:
-            client.delete(f"{self._name}/{MANIFEST}", allow_missing=True)
-            self._keep(client, None)
+        def clear(client: Client) -> None:
+            self._keys = None
+            keys = self._take_over(client)
+            with contextlib.suppress(SnapshotNotFoundError):
+                client.delete_snapshot(self._series)
+            if keys:
+                client.delete(sorted(keys), allow_missing=True)
+            client.unset_rule(_pattern(self._series))
 
-        self._server.call(delete)
-        self._is_tidy = False
+        with within(timeout):
+            self._server.call(clear)
 
-    def _take_over(self, client: Client) -> None:
-        self._tidy(client)
-        client.set_rule("assign", key_pattern=f"{self._name}/*")
+    def _publish(
+        self,
+        client: Client,
+        tensors: Dict[str, torch.Tensor],
+        number: Optional[int],
+        metadata: Dict[str, str],
+    ) -> Snapshot:
+        keys, self._keys = self._keys, None
+        if keys is None or client is not self._client:
+            keys = self._take_over(client)
+        if number is None and self._client not in (None, client):
+            # The server was restarted, and may not know the numbers.
+            self._number += 1
+            number = self._number
+        gone = keys.difference(tensors)
+        if gone:
+            client.delete(sorted(gone), allow_missing=True)
+        snapshot = client.init(
+            list(tensors),
+            list(tensors.values()),
+            on_existing="replace",
+            publish_as=PublishAs(
+                series=self._series,
+                number=number,
+                prefixes=(f"{self._series}/",),
+                metadata=metadata,
+                keep_last=self._keep_last,
+            ),
+        )
+        self._client, self._keys = client, set(tensors)
+        self._number = snapshot.number
+        return snapshot
 
-    def _tidy(self, client: Client) -> None:
-        """Deletes what belongs to no state that is published."""
-        manifest = _manifest_in(client, self._name)
-        self._keep(client, manifest.state if manifest else None)
+    def _take_over(self, client: Client) -> Set[str]:
+        """The keys that a publisher of the series has left.
 
-    def _keep(self, client: Client, state: Optional[str]) -> None:
-        """Deletes all states but that one, if one is given.
-
-        Errors: FailedPreconditionError where there are other keys.
+        Errors: FailedPreconditionError where they are others.
         """
-        keys = client.keys(f"{self._name}/")
-        own = [key for key in keys if self._is_own(key)]
-        kept = f"{self._name}/{MANIFEST}", f"{self._name}/.{state}/"
-        others = [key for key in own if not key.startswith(kept)]
-        if others:
-            client.delete(others, allow_missing=True)
-        foreign = set(keys).difference(own)
-        if foreign:
+        keys = client.keys(f"{self._series}/")
+        if keys and not has_publisher(client, self._series):
             raise FailedPreconditionError(
-                f"{self._name}/: expected the keys of Publishers alone, got "
-                f"{min(foreign)!r}; publish under another name"
+                f"{self._series}/: expected the keys of a Publisher alone, got "
+                f"{keys[0]!r}; publish another series"
             )
-
-    def _is_own(self, key: str) -> bool:
-        rest = key[len(self._name) + 1 :]
-        return rest == MANIFEST or _TENSOR.match(rest) is not None
+        client.set_rule("assign", key_pattern=_pattern(self._series))
+        return set(keys)
 
 
 class Reader:
-    """Reads what a Publisher of that name publishes.
+    """Reads what a Publisher of that series publishes, or create_snapshot.
 
+    Tensors are named by their keys, of a snapshot with one prefix without that.
     A state that is read is one that was published, never a mix of two. Not
     thread-safe.
 
-    A reader goes on with a server that was restarted, whatever that has: then
-    the state that it gets next may be an earlier one.
+    A reader goes on with a server that was restarted, but gets no state by it
+    that is older than the one that was fetched last, unless it asks for that
+    number.
     """
 
-    def __init__(self, store: Store, name: str = "published", run: str = ""):
-        """`store` is as Publisher has it.
-
-        Args:
-          name: that of the Publisher.
-          run: the run whose states are read, if a Publisher names one; states
-            of others are as if they were not there.
-        """
+    def __init__(self, store: Store, series: str = "published"):
+        """`store` is as Publisher has it."""
         self._server = _FollowedServer(client_of(store))
-        self._name = name
-        self._run = run
-        self._fetched: Optional[_Manifest] = None
+        self._series = series
+        self._fetched: Optional[SnapshotStatus] = None
+        # The client that has fetched it.
+        self._client: Optional[Client] = None
 
     def __repr__(self) -> str:
         return (
-            f"<tensorkv.torch.Reader of {self._name!r}, version {self.version}>"
+            f"<tensorkv.torch.Reader of {self._series!r}, number {self.number}>"
         )
 
     @property
-    def version(self) -> int:
-        """The version of the state that was fetched last; 0 before."""
-        return self._fetched.version if self._fetched else 0
+    def number(self) -> int:
+        """The number of the state that was fetched last; 0 before."""
+        return self._fetched.number if self._fetched else 0
 
     @property
     def metadata(self) -> Dict[str, Any]:
         """What was published with the state that was fetched last."""
-        return dict(self._fetched.metadata) if self._fetched else {}
+        texts = self._fetched.metadata if self._fetched else {}
+        return {name: _value_of(text) for name, text in texts.items()}
 
     @property
     def aio(self) -> ReaderCoroutines:
@@ -279,39 +256,40 @@ class Reader:
         return ReaderCoroutines(self, client._threads, client._pushing_threads)
 
     def wait(
-        self, version: Optional[int] = None, timeout: Optional[float] = None
+        self, number: Optional[int] = None, timeout: Optional[float] = None
     ) -> int:
-        """Returns when the published version is at least `version`.
+        """Returns when the latest number is at least `number`.
 
-        Without `version`, when there is a state that was not fetched. Returns
-        what the version is. `timeout` is in seconds; without it, that of the
-        client. Errors: DeadlineExceededError.
+        Without `number`, when there is a state later than the one that was
+        fetched. Returns what the latest is. `timeout` is in seconds; without
+        it, that of the client. Errors: DeadlineExceededError;
+        OlderSnapshotError, as of `fetch`.
         """
-        last = self._fetched
-        if version is not None:
-            least = version
-            found = self._await(lambda m: m.version >= least, least, timeout)
-            return found.version
-        return self._await(
-            lambda m: last is None or m.state != last.state,
-            last.version + 1 if last else 0,
-            timeout,
-        ).version
+        least = self.number + 1 if number is None else number
+        with within(timeout):
+            return self._server.call(
+                lambda client: self._await(client, least).number
+            )
 
     def fetch(
         self,
         into: Optional[State] = None,
         dtype: Optional[torch.dtype] = None,
         timeout: Optional[float] = None,
+        *,
+        number: Optional[int] = None,
+        at_least: Optional[int] = None,
     ) -> Dict[str, torch.Tensor]:
-        """Reads the state that is published now; waits for the first one.
+        """Reads the latest state; waits for the first one.
 
         Args:
           into: a module, or a mapping of names to tensors, which are filled in
             place, whatever their dtype and device; published tensors that it
             does not have are not read.
           dtype: of the floats, without `into`; else as they are published.
-          timeout: seconds, in place of the client's.
+          timeout: seconds for all of it, in place of the client's.
+          number: reads exactly that state, which is there.
+          at_least: waits until the latest has that number.
 
         Floats that are wanted narrower than they are published are converted
         by the server, before they are sent, unless they are wanted in several
@@ -321,24 +299,21 @@ class Reader:
           The tensors by name: those of `into`, or new ones.
 
         Errors: InvalidArgumentError where a tensor of `into` is not published,
-        or has another shape, with all of them as they were;
-        DeadlineExceededError.
+        or has another shape; SnapshotNotFoundError and SnapshotLostError for a
+        `number` that is not there, or no more, the latter also for a latest
+        one that was let go; OlderSnapshotError where the
+        latest state is older than the last that was fetched;
+        DeadlineExceededError. The tensors of `into` are as they were then.
         """
         targets = None if into is None else state_of(into)
-        end = None if timeout is None else time.monotonic() + timeout
-        tried = None
-        while True:
-            manifest = self._await(lambda _: True, 0, _left(end))
-            try:
-                wanted = _wanted(manifest.tensors, targets, dtype)
-                tensors = self._pull(manifest, wanted, _left(end))
-                break
-            except (InvalidArgumentError, NotFoundError):
-                # There is another state now, unless it is that one.
-                if manifest.state == tried:
-                    raise
-                tried = manifest.state
-        self._fetched = manifest
+        at = At(self._series, number, at_least)
+
+        def read(client: Client) -> Tuple[Client, SnapshotStatus, Any]:
+            return client, *self._read(client, at, targets, dtype)
+
+        with within(timeout):
+            client, status, tensors = self._server.call(read)
+        self._client, self._fetched = client, status
         if targets is None:
             return tensors
         with torch.no_grad():
@@ -346,72 +321,105 @@ class Reader:
                 targets[name].copy_(tensor)
         return targets
 
-    def _await(
+    def _read(
         self,
-        is_enough: Callable[[_Manifest], bool],
-        min_version: int,
-        timeout: Optional[float],
-    ) -> _Manifest:
-        """Waits for a manifest of the run that is wanted."""
-        end = None if timeout is None else time.monotonic() + timeout
-        key = [f"{self._name}/{MANIFEST}"]
-        while True:
-            restarts, left = self._server.restarts, _left(end)
+        client: Client,
+        at: At,
+        targets: Optional[Dict[str, torch.Tensor]],
+        dtype: Optional[torch.dtype],
+    ) -> Tuple[SnapshotStatus, Dict[str, torch.Tensor]]:
+        if at.number is not None:
+            status = client.describe_snapshot(self._series, at.number)
+            return status, _pull(client, status, targets, dtype)
+        least = 1 if at.at_least is None else at.at_least
+        status = self._await(client, least)
+        try:
+            return status, _pull(client, status, targets, dtype)
+        except SnapshotLostError:
+            # States come faster than they are read.
+            pass
+        with client.lease_snapshot(self._series, at_least=least) as leased:
+            status = client.describe_snapshot(self._series, leased.at.number)
+            return status, _pull(client, status, targets, dtype)
 
-            def pull(client: Client) -> Any:
-                # A server that was restarted counts versions anew.
-                least = min_version if self._server.restarts == restarts else 0
-                return client._pull_memory(key, True, least, "", left)[0]
+    def _await(self, client: Client, least: int) -> SnapshotStatus:
+        """Waits until the latest snapshot has at least that number.
 
-            manifest = _Manifest.of(self._server.call(pull))
-            is_wanted = not self._run or manifest.run == self._run
-            if is_wanted and is_enough(manifest):
-                return manifest
-            min_version = manifest.version + 1
+        Errors: OlderSnapshotError for one that is older than the last.
+        """
+        if self._fetched and client is not self._client:
+            # Another server may never come to that number.
+            with contextlib.suppress(SnapshotNotFoundError, SnapshotLostError):
+                self._check_goes_on(client.describe_snapshot(self._series))
+        status = client.describe_snapshot(self._series, at_least=least)
+        self._check_goes_on(status)
+        return status
 
-    def _pull(
-        self,
-        manifest: _Manifest,
-        wanted: Dict[str, torch.dtype],
-        timeout: Optional[float],
-    ) -> Dict[str, torch.Tensor]:
-        narrower, dtype = _converted(wanted, manifest.tensors)
-        others = [name for name in wanted if name not in narrower]
-        pulled: Dict[str, Any] = {}
-        for names, as_dtype in ((others, ""), (list(narrower), dtype)):
-            if not names:
-                continue
-            keys = _keys(self._name, manifest.state, names)
-            values = self._server.call(
-                lambda client: client._pull_memory(
-                    keys, False, 0, as_dtype, timeout
-                )
+    def _check_goes_on(self, latest: SnapshotStatus) -> None:
+        if latest.number < self.number:
+            raise OlderSnapshotError(
+                f"series {self._series!r}: the latest number is "
+                f"{latest.number}, after {self.number} was read: the server "
+                "was restarted, or the later ones were deleted; "
+                f"fetch(number={latest.number}) reads it all the same",
+                metadata={
+                    "series": self._series,
+                    "number": str(self.number),
+                    "latest": str(latest.number),
+                },
             )
-            pulled.update(zip(names, values))
-        return {
-            name: from_pulled(pulled[name], manifest.tensors[name][1]).to(dtype)
-            for name, dtype in wanted.items()
-        }
 
 
-def _left(end: Optional[float]) -> Optional[float]:
-    """How many seconds are left; None where there is no end."""
-    return None if end is None else max(end - time.monotonic(), 0.0)
+def has_publisher(client: Client, series: str) -> bool:
+    """Whether a Publisher has set the rule of its keys."""
+    rules = client.describe_namespace().rules
+    return rules.get(_pattern(series)) == "assign"
 
 
-def _manifest_in(client: Client, name: str) -> Optional[_Manifest]:
-    """What is published now, if anything is."""
+def _pattern(series: str) -> str:
+    return f"{series}/*"
+
+
+def _text_of(value: Any) -> str:
+    """A value as a text of metadata: JSON, but a str as it is where it can be.
+
+    Errors: TypeError.
+    """
+    if isinstance(value, str) and _value_of(value) is value:
+        return value
+    return json.dumps(value)
+
+
+def _value_of(text: str) -> Any:
+    """The value of such a text."""
     try:
-        pulled = client._pull_memory([f"{name}/{MANIFEST}"], False, 0, "", None)
-    except NotFoundError as error:
-        if error.reason != "KEY_NOT_FOUND":
-            raise
-        return None
-    return _Manifest.of(pulled[0])
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
-def _keys(name: str, state: str, tensors: Any) -> List[str]:
-    return [f"{name}/.{state}/{each}" for each in tensors]
+def _pull(
+    client: Client,
+    status: SnapshotStatus,
+    targets: Optional[Dict[str, torch.Tensor]],
+    dtype: Optional[torch.dtype],
+) -> Dict[str, torch.Tensor]:
+    """Reads the wanted tensors of a snapshot."""
+    prefix = status.prefixes[0] if len(status.prefixes) == 1 else ""
+    entries = client._entries(prefix, status.at)
+    wanted = _wanted(entries, targets, dtype)
+    narrower, as_dtype = _converted(wanted, entries)
+    others = [name for name in wanted if name not in narrower]
+    pulled: Dict[str, Any] = {}
+    for names, to in ((others, ""), (list(narrower), as_dtype)):
+        if names:
+            keys = [f"{prefix}{name}" for name in names]
+            values = client._pull_memory(keys, to, status.at)
+            pulled.update(zip(names, values))
+    return {
+        name: from_pulled(pulled[name], entries[name][1]).to(dtype)
+        for name, dtype in wanted.items()
+    }
 
 
 def _is_narrower(dtype: torch.dtype, other: torch.dtype) -> bool:
@@ -464,9 +472,9 @@ def _wanted(
                 "that name"
             )
         shape = entries[name][1]
-        if shape != list(target.shape):
+        if shape != tuple(target.shape):
             raise InvalidArgumentError(
-                f"tensor {name!r}: expected the published shape {shape}, got "
-                f"{list(target.shape)}"
+                f"tensor {name!r}: expected the published shape {list(shape)}, "
+                f"got {list(target.shape)}"
             )
     return {name: target.dtype for name, target in targets.items()}

@@ -83,6 +83,7 @@ constexpr Field kFields[] = {
     TENSORKV_FIELD(aggregation, false),
     TENSORKV_FIELD(trim_fraction, false),
     TENSORKV_FIELD(mirrored, false),
+    TENSORKV_FIELD(max_retained_bytes, true),
 };
 #undef TENSORKV_FIELD
 

@@ -97,6 +97,7 @@ std::vector<size_t> HashesOf(const InitRequest& request) {
 absl::Status CheckFields(const NamespaceState& state,
                          const InitRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  RETURN_IF_ERROR(Publication::Create(request.publish_as).status());
   absl::flat_hash_set<absl::string_view> seen;
   for (const InitEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
@@ -125,6 +126,7 @@ absl::StatusOr<std::vector<bool>> EntriesToMake(const NamespaceState& state,
 
 absl::StatusOr<std::optional<InitReply>> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
+  ASSIGN_OR_RETURN(publication_, Publication::Create(request_.publish_as));
   for (int i = 0; i < kMaxAttemptsOfChangingRules; ++i) {
     ASSIGN_OR_RETURN(std::optional<InitReply> reply, Try());
     if (reply) return reply;
@@ -166,7 +168,10 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
       !Covers(wanted)) {
     return std::nullopt;
   }
-  return InsertKeys(wanted);
+  RETURN_IF_ERROR(publication_.Check(transaction_));
+  ASSIGN_OR_RETURN(InitReply reply, InsertKeys(wanted));
+  reply.published = publication_.Take(transaction_, nullptr);
+  return reply;
 }
 
 bool KeyCreation::Covers(const std::vector<bool>& wanted) const {

@@ -18,6 +18,7 @@
 #include "service/store/keyspace/key_removal.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rules/rules_hold.h"
+#include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/transaction.h"
 
@@ -113,6 +114,7 @@ class KeyCreation {
   // The key of each entry; what one attempt has made, the next one keeps.
   std::vector<KeyPtr> keys_;
   GoneKeys replaced_;
+  Publication publication_;
 };
 
 // Makes the keys of an Init on this thread, which may have to wait for the end

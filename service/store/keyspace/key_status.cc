@@ -15,6 +15,8 @@ void SetStatus(KeyMetadata& key, KeyStatus& status) {
   status.mutable_shape()->Add(dimensions.begin(), dimensions.end());
   status.set_version(key.version);
   status.set_value_bytes(key.value_bytes);
+  if (key.digest) status.set_digest(*key.digest);
+  if (!key.rule) return;
   status.set_state_bytes(key.state_bytes);
   ToProto(key.rule->spec(), status.mutable_rule());
   status.set_update_count(key.update_count);
@@ -26,7 +28,6 @@ void SetStatus(KeyMetadata& key, KeyStatus& status) {
   for (std::string& state : StateNames(*key.rule, key.dtype)) {
     status.add_states(std::move(state));
   }
-  if (key.digest) status.set_digest(*key.digest);
 }
 
 }  // namespace
@@ -47,8 +48,10 @@ KeyMetadata MetadataOf(const StoredKey& key) {
 uint64_t StatusBytes(const KeyMetadata& key) {
   constexpr uint64_t kStatusBytes = 128;
   constexpr uint64_t kHyperparameterBytes = 32;
+  const uint64_t bytes = kStatusBytes + key.name.size();
+  if (!key.rule) return bytes;
   const RuleSpec& rule = key.rule->spec();
-  return kStatusBytes + key.name.size() + rule.expression.size() +
+  return bytes + rule.expression.size() +
          rule.schedule.steps.size() * sizeof(uint64_t) +
          (rule.hyperparameters.size() + rule.schedule.arguments.size()) *
              kHyperparameterBytes;

@@ -26,6 +26,7 @@ struct KeyMetadata {
   uint64_t state_bytes = 0;
   uint64_t update_count = 0;
   Multipliers multipliers;
+  // Null of a key as a snapshot has it: the status says nothing of rules then.
   SharedRule rule;
   std::optional<uint64_t> digest;
 };

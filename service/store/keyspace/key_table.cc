@@ -70,6 +70,14 @@ void KeyTable::Remember(std::vector<StoredKey*> order) const {
   orders_.push_back(std::move(order));
 }
 
+namespace {
+
+uint64_t ValueBytesOf(const StoredKey& key) {
+  return key.num_elements() * SizeOf(key.dtype());
+}
+
+}  // namespace
+
 void KeyTable::Insert(const RefPtr<StoredKey>& key, size_t hash) {
   const HashedKey hashed = {key, hash};
   if (!by_name_.insert(hashed).second) {
@@ -77,6 +85,7 @@ void KeyTable::Insert(const RefPtr<StoredKey>& key, size_t hash) {
     by_name_.insert(hashed);
   }
   in_order_.insert(in_order_.end(), key.get());
+  value_bytes_ += ValueBytesOf(*key);
 }
 
 RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {
@@ -86,6 +95,7 @@ RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {
   RefPtr<StoredKey> key = it->key;
   in_order_.erase(key.get());
   by_name_.erase(it);
+  value_bytes_ -= ValueBytesOf(*key);
   if (key->is_updating) erased_.push_back(key);
   // A hash table keeps the size it once had; memory must come back.
   if (by_name_.capacity() > kMinCapacity &&

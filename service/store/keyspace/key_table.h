@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -129,6 +130,8 @@ class KeyTable {
                                absl::string_view after, size_t limit) const;
 
   size_t size() const { return by_name_.size(); }
+  // Returns the bytes of the values of all keys.
+  uint64_t value_bytes() const { return value_bytes_; }
 
   // Calls `visitor` with every key, in byte order.
   template <typename Visitor>
@@ -179,6 +182,7 @@ class KeyTable {
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
   // The keys that were erased while an update of them ran, or released.
   std::vector<RefPtr<StoredKey>> erased_;
+  uint64_t value_bytes_ = 0;
   // True if one of them may be idle.
   bool may_release_ = false;
   // The keys of recent calls in the order of their names there, the latest

@@ -50,6 +50,7 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.contributions_duplicate = state.counts.contributions_duplicate;
   status.contributions_fenced = state.counts.contributions_fenced;
   status.guard_counts = state.counts.guarded;
+  status.num_snapshots = state.named->num_ready();
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;

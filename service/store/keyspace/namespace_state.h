@@ -30,6 +30,7 @@
 #include "service/store/keyspace/revisions.h"
 #include "service/store/keyspace/rounds/grace_times.h"
 #include "service/store/keyspace/rules/rule_bindings.h"
+#include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/tensor_placement.h"
@@ -168,6 +169,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const NamespaceEnvironment environment;
   NamespaceMemory memory;
   const std::unique_ptr<TensorPlacement> tensor_placement;
+  const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.
@@ -210,6 +212,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);
   EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);
+  EarliestAlarm snapshot_alarm ABSL_GUARDED_BY(mutex);
   NamespaceCounts counts ABSL_GUARDED_BY(mutex);
 };
 

@@ -43,8 +43,8 @@ absl::Status CheckCluster(const NamespaceState& state,
     if (MayChangeInClusters(path)) continue;
     return absl::UnimplementedError(absl::StrCat(
         path,
-        ": servers of a cluster change budget_bytes and gradient_guard "
-        "alone"));
+        ": servers of a cluster change budget_bytes, max_retained_bytes and "
+        "gradient_guard alone"));
   }
   return absl::OkStatus();
 }

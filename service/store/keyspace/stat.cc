@@ -18,6 +18,8 @@
 #include "service/store/keyspace/key_status.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull/pull_call.h"
+#include "service/store/keyspace/snapshots/call_at_snapshot.h"
+#include "service/store/keyspace/snapshots/list_at.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -58,14 +60,32 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
         hash_(XXH3_createState(), &XXH3_freeState) {}
 
   void Run() {
-    const absl::Status status = ReadKeys();
-    if (!status.ok() || !request_.compute_digests()) return End(status);
-    PullNext();
+    if (!request_.has_at()) return GoOn(ReadKeys());
+    // The keys are read of the snapshot that is found now.
+    StartAtSnapshot<uint64_t>(
+        *state_, request_.at(), context_,
+        [](const NamedSnapshot& snapshot) { return snapshot.number; },
+        [self = shared_from_this()](absl::StatusOr<uint64_t> number) {
+          if (!number.ok()) return self->End(number.status());
+          self->at_ = SnapshotOf(self->request_.at().series(), *number);
+          self->GoOn(self->ReadKeys());
+        },
+        {.num_keys = static_cast<size_t>(request_.keys_size()),
+         .bytes = request_.SpaceUsedLong()});
   }
 
  private:
   // Reads what there is of the keys but their values.
   absl::Status ReadKeys();
+  // Returns what there is of one, which `fence` is about unless it is null; the
+  // mutex is held. Errors: those of CheckRead · NotFound.
+  absl::StatusOr<KeyMetadata> Read(const KeyFence::View* fence,
+                                   const std::string& name) const;
+  // Ends the call, or makes the digests.
+  void GoOn(const absl::Status& status) {
+    if (!status.ok() || !request_.compute_digests()) return End(status);
+    PullNext();
+  }
   // Checks that the digests are still wanted.
   absl::Status CheckGoesOn() const;
   // Pulls the next values, as any reader does, and has the pool hash them: what
@@ -81,6 +101,8 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
 
   const std::shared_ptr<NamespaceState> state_;
   const StatRequest request_;
+  // Names the snapshot that is read; nothing: the present keys.
+  std::optional<SnapshotReference> at_;
   CallContext context_;
   const absl::Duration end_;
   ReplyCallback<StatReply> done_;
@@ -97,6 +119,19 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash_;
 };
 
+absl::StatusOr<KeyMetadata> StatCall::Read(const KeyFence::View* fence,
+                                           const std::string& name) const {
+  if (at_) {
+    ASSIGN_OR_RETURN(const NamedSnapshot* const snapshot,
+                     FindSnapshot(*state_, *at_));
+    return MetadataAt(*state_, *snapshot, name);
+  }
+  if (fence != nullptr) RETURN_IF_ERROR(fence->CheckRead(state_->name, name));
+  const StoredKey* key = state_->keys.Find(name);
+  if (key == nullptr) return state_->NoSuchKey(name);
+  return MetadataOf(*key);
+}
+
 absl::Status StatCall::ReadKeys() {
   const auto& names = request_.keys();
   RETURN_IF_ERROR(state_->CheckNumEntries(names.size()));
@@ -110,10 +145,8 @@ absl::Status StatCall::ReadKeys() {
     MutexLock lock(&state_->mutex);
     const auto fence = state_->Fence();
     for (size_t i = 0; i < kKeysPerLock && name != names.end(); ++i) {
-      if (fence) RETURN_IF_ERROR(fence->CheckRead(state_->name, *name));
-      const StoredKey* key = state_->keys.Find(*name);
-      if (key == nullptr) return state_->NoSuchKey(*name);
-      keys_.push_back(MetadataOf(*key));
+      ASSIGN_OR_RETURN(KeyMetadata key, Read(fence.get(), *name));
+      keys_.push_back(std::move(key));
       bytes += StatusBytes(keys_.back());
       RETURN_IF_ERROR(CheckStatBytes(bytes, keys_.size()));
       ++name;
@@ -140,6 +173,7 @@ void StatCall::PullNext() {
   if (next_ == keys_.size()) return End(absl::OkStatus());
   if (absl::Status status = CheckGoesOn(); !status.ok()) return End(status);
   PullRequest pull;
+  pull.at = at_;
   uint64_t bytes = 0;
   absl::flat_hash_set<absl::string_view> pulled;
   for (size_t i = next_; i < keys_.size(); ++i) {
@@ -161,6 +195,7 @@ void StatCall::PullNext() {
         if (!reply.ok()) return self->End(reply.status());
         self->values_ = std::move(reply->values);
         std::reverse(self->values_.begin(), self->values_.end());
+        self->update_counts_.resize(self->values_.size());
         std::reverse(self->update_counts_.begin(), self->update_counts_.end());
         self->HashOnPool();
       });
@@ -212,6 +247,7 @@ void StatCall::End(const absl::Status& status) {
   if (!status.ok()) return std::move(done_)(status);
   read_.clear();
   StatReply reply;
+  if (at_) reply.set_snapshot_number(at_->number());
   AddStatuses(std::move(keys_), *reply.mutable_keys());
   std::move(done_)(std::move(reply));
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/updates/update_runner.h"
 #include "service/store/names.h"
 
@@ -18,6 +19,9 @@ void Transaction::Lock() {
 // order, such as a watch or a standby, listens here.
 void Transaction::Unlock() {
   if (!is_locked_) return;
+  if (state_.named->NextReady(state_.revisions.told()) != nullptr) {
+    OpenReadySnapshots(*this);
+  }
   revision_ = 0;
   state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;
@@ -27,6 +31,7 @@ void Transaction::Unlock() {
 Transaction::~Transaction() {
   Unlock();
   dropped_.clear();
+  let_go_ = {};
   if (thread_ == Thread::kOwn) {
     Do(state_, effects_);
     if (work_) UpdateRunner(state_).RunHere(*std::move(work_));

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/keyspace/rounds/rounds.h"
+#include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/updates/update_pass.h"
@@ -121,6 +122,8 @@ class Transaction {
 
   // Keeps `dropped`, and destroys it after the change, without the mutex.
   void Drop(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
+  // Returns what goes likewise of named snapshots.
+  NamedSnapshots::LetGo& let_go() { return let_go_; }
 
   // Have the observer told after the change.
   void ReportLostWorker(std::string worker) {
@@ -161,6 +164,7 @@ class Transaction {
   bool is_locked_ = false;
   uint64_t revision_ = 0;  // 0 as long as nobody has asked
   std::vector<Dropped> dropped_;
+  NamedSnapshots::LetGo let_go_;
   Effects effects_;
   std::optional<WorkOfChange> work_;
 };

@@ -91,6 +91,9 @@ using WaitingCallPtr = std::shared_ptr<WaitingCall>;
 // Topics that are no keys: keys have no control characters.
 inline constexpr absl::string_view kProgressTopic = "\2";
 inline constexpr absl::string_view kRulesTopic = "\3";
+inline std::string SnapshotTopic(absl::string_view series) {
+  return absl::StrCat("\4", series);
+}
 inline std::string BarrierTopic(absl::string_view name) {
   return absl::StrCat("\1", name);
 }

@@ -132,6 +132,24 @@ TEST(MessageTextTest, TimesAreThoseOfTheCalendar) {
               HasSubstr("create_time:    1970-01-02T00:00:00Z\n"));
 }
 
+TEST(MessageTextTest, MapsAreInByteOrder) {
+  v1::SnapshotStatus status;
+  for (const char* name : {"c", "a", "b"}) {
+    (*status.mutable_metadata())[name] = "1";
+  }
+
+  EXPECT_THAT(MessageText(status), HasSubstr("metadata:    [a=1,b=1,c=1]\n"));
+}
+
+TEST(MessageTableTest, SaysWhatIsAbsent) {
+  v1::SnapshotStatus status;
+  status.set_num_keys(0);
+
+  EXPECT_EQ(MessageTable({&status}, {"time_left", "num_keys", "bytes"}),
+            "time_left  num_keys  bytes\n"
+            "-          0         -\n");
+}
+
 TEST(MessageTableTest, HasALinePerMessageAndAColumnPerPath) {
   const KeyStatus weights = Weights();
   KeyStatus other;
@@ -142,7 +160,7 @@ TEST(MessageTableTest, HasALinePerMessageAndAColumnPerPath) {
                          {"key", "shape", "rule", "multipliers.learning_rate"}),
             "key    shape  rule               learning_rate\n"
             "fc1.w  [2,3]  sgd(momentum=0.5)  1\n"
-            "b      []     assign             0\n");
+            "b      []     assign             -\n");
 }
 
 TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {

@@ -70,9 +70,15 @@ INSTANTIATE_TEST_SUITE_P(
         "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
         "push 3 --fill=1 --step=-1", "push 3 --fill=1 --compression=3bit",
         "pull 3 5 --npy=x.npy", "pull 3 --min_version=-1", "pull 3 --prefix=a",
-        "rm 3 -p a", "ls --limit=-1", "ls --timeout=0", "ls --timeout=-1s",
-        "ls --timeout=soon", "ls --timeout=7", "rule set sgd(",
-        "rule set sgd( --lr_mult=2", "rule tune momentum",
+        "pull 3 --at=s@x", "pull 3 --at=s@", "pull 3 --at=s@>=",
+        "pull 3 --at=s@-1", "pull 3 --at=s --min_version=1", "pull 3 --at=s -w",
+        "snapshot", "snapshot create", "snapshot create s --number=-1",
+        "snapshot create s --ttl=0", "snapshot create s --metadata=x",
+        "snapshot create s --keep_last=x", "snapshot show", "snapshot show s@x",
+        "snapshot rm", "snapshot rm s@latest", "snapshot rm s@>=3",
+        "snapshot rm s@x", "rm 3 -p a", "ls --limit=-1", "ls --timeout=0",
+        "ls --timeout=-1s", "ls --timeout=soon", "ls --timeout=7",
+        "rule set sgd(", "rule set sgd( --lr_mult=2", "rule tune momentum",
         "rule tune momentum=much", "ns create n --mode=fast",
         "ns create n --rule=sgd(", "ns create n --quorum_grace=-1s",
         "ns create n --budget=lots", "ns create n --budget=-1",
@@ -103,7 +109,8 @@ TEST_F(RunCliTest, WrongCommandLineIsExplained) {
 class HelpTest : public CommandLinesTest {};
 INSTANTIATE_TEST_SUITE_P(, HelpTest,
                          ::testing::Values("--help", "init --help",
-                                           "ns create --help", "rule -h"));
+                                           "ns create --help", "rule -h",
+                                           "snapshot create --help"));
 
 TEST_P(HelpTest, IsOutputAndExitCode0) {
   const Outcome outcome = Run(GetParam());

@@ -329,6 +329,90 @@ $ pull w -n n -o json -t 5s
 $ stat w -d -n n
 ...
 digest:...)"},
+    {"Snapshots", R"(
+$ init w/a w/b x --shape=1 --fill=2
+$ snapshot create policy --prefix w/ --metadata loss=0.5 --metadata by=a=b
+number:    1
+revision:  ...
+num_keys:  2
+bytes:     8 B
+$ push w/a --fill=3
+w/a: version 2
+$ snapshot create policy --number=42 --expected_latest=1 --ttl=1h
+number:    42
+...
+$ snapshot create policy --number=42
+tensorkv: FAILED_PRECONDITION: ...
+exit 1
+$ snapshot create policy --expected_latest=1
+tensorkv: ABORTED: ...
+exit 1
+$ snapshot create values
+number:    1
+...
+$ snapshot ls
+series  number  revision  create_time  ...
+policy  1       ...Z  -  ...2         8 B    0           [by=a=b,loss=0.5]
+policy  42      ...Z  ...3         12 B   0           []
+values  1       ...Z  -  ...
+$ snapshot ls val
+series ...
+values  1 ...
+$ snapshot ls nothing
+series ...
+$ -o json snapshot ls val
+{"series":"values","number":"1",...}
+$ pull w/a --at policy@1
+2.0
+$ pull w/a --at policy
+3.0
+$ pull w/a --at policy@latest
+3.0
+$ pull w/a x --at policy@>=2
+w/a:
+3.0
+x:
+2.0
+$ pull -p w/ --at policy@1
+w/a:
+2.0
+w/b:
+2.0
+$ pull w/b --rows 0,0 --at policy@1
+2.0 2.0
+$ pull x --at policy@1
+tensorkv: NOT_FOUND: ...
+exit 1
+$ pull w/a --at policy@7
+tensorkv: NOT_FOUND: ...
+exit 1
+$ pull w/a --at policy@>=43 --timeout=10ms
+tensorkv: DEADLINE_EXCEEDED: ...
+exit 1
+$ snapshot show policy@1
+snapshot.series:       policy
+snapshot.number:       1
+snapshot.revision:     ...
+snapshot.create_time:  ...Z
+snapshot.metadata:     [by=a=b,loss=0.5]
+snapshot.prefixes:     [w/]
+snapshot.num_keys:     2
+snapshot.bytes:        8 B
+snapshot.num_leases:   0
+retained_bytes:        4 B
+keep_last:             0
+$ -o json snapshot show policy
+{"snapshot":{"series":"policy","number":"42",...}
+$ snapshot rm policy@1
+num_deleted:  1
+$ snapshot rm policy@1
+tensorkv: NOT_FOUND: ...
+exit 1
+$ snapshot rm policy
+num_deleted:  1
+$ snapshot create policy --keep_last=2
+number:    43
+...)"},
     {"StoreInNoCluster", R"(
 $ cluster status
 ...in no cluster

@@ -43,6 +43,7 @@ absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
   request.call_id = CallIdIn(proto);
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  if (proto.has_publish_as()) request.publish_as = proto.publish_as();
   const auto decode_entry =
       [decode](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry, decode));
@@ -59,6 +60,7 @@ void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
   if (request.call_id) SetCallId(*request.call_id, *proto);
   proto->set_namespace_uid(request.namespace_uid);
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
+  if (request.publish_as) *proto->mutable_publish_as() = *request.publish_as;
   for (const InitEntry& entry : request.entries) {
     v1::InitEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -74,6 +76,7 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
+  if (proto.has_publish_as()) request.publish_as = proto.publish_as();
   const auto decode_entry = [decode](v1::PushEntry& entry) {
     return DecodePushEntry(entry, decode);
   };
@@ -89,6 +92,7 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);
+  if (request.publish_as) *proto->mutable_publish_as() = *request.publish_as;
   for (const PushEntry& entry : request.entries) {
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -187,6 +191,7 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
   ASSIGN_OR_RETURN(request.dtype, DecodeDTypeIfPresent(proto));
+  if (proto.has_at()) request.at = proto.at();
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
     request.entries.push_back({entry.key(), entry.min_version()});
@@ -201,6 +206,7 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   proto->set_wait_for_keys(request.wait_for_keys);
   proto->set_max_reply_bytes(request.max_reply_bytes);
   proto->set_dtype(static_cast<v1::DType>(request.dtype));
+  if (request.at) *proto->mutable_at() = *request.at;
   for (const PullEntry& entry : request.entries) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -209,10 +215,14 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto) {
-  return DecodeValues(*proto.mutable_values(), DecodeWithData);
+  ASSIGN_OR_RETURN(PullReply reply,
+                   DecodeValues(*proto.mutable_values(), DecodeWithData));
+  reply.snapshot_number = proto.snapshot_number();
+  return reply;
 }
 
 void ToProto(const PullReply& reply, v1::PullResponse* proto) {
+  proto->set_snapshot_number(reply.snapshot_number);
   EncodeValues(reply, EncodeWithData, proto->mutable_values());
 }
 

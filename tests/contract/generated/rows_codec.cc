@@ -55,6 +55,7 @@ absl::StatusOr<PushRequest> DecodePushRowsRequest(v1::PushRowsRequest& proto,
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
+  if (proto.has_publish_as()) request.publish_as = proto.publish_as();
   const auto decode_entry = [decode](v1::PushRowsEntry& entry) {
     return DecodePushRowsEntry(entry, decode);
   };
@@ -70,6 +71,7 @@ void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);
+  if (request.publish_as) *proto->mutable_publish_as() = *request.publish_as;
   for (const PushEntry& entry : request.entries) {
     v1::PushRowsEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -92,11 +94,19 @@ void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto) {
 }
 
 PushReply FromProto(const v1::PushRowsResponse& proto) {
-  return DecodeResults(proto.results());
+  PushReply reply = DecodeResults(proto.results());
+  if (proto.has_published()) {
+    reply.published = {.number = proto.published().number(),
+                       .revision = proto.published().revision()};
+  }
+  return reply;
 }
 
 void ToProto(const PushReply& reply, v1::PushRowsResponse* proto) {
   EncodeResults(reply, proto->mutable_results());
+  if (!reply.published) return;
+  proto->mutable_published()->set_number(reply.published->number);
+  proto->mutable_published()->set_revision(reply.published->revision);
 }
 
 absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto) {
@@ -106,6 +116,7 @@ absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto) {
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
+  if (proto.has_at()) request.at = proto.at();
   ASSIGN_OR_RETURN(request.entries,
                    DecodeAll(*proto.mutable_entries(), DecodePullRowsEntry));
   return request;
@@ -118,6 +129,7 @@ void EncodePullRowsRequest(const PullRequest& request,
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_wait_for_keys(request.wait_for_keys);
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  if (request.at) *proto->mutable_at() = *request.at;
   for (const PullEntry& entry : request.entries) {
     v1::PullRowsEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -136,10 +148,14 @@ void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto) {
-  return DecodeValues(*proto.mutable_values(), DecodeWithData);
+  ASSIGN_OR_RETURN(PullReply reply,
+                   DecodeValues(*proto.mutable_values(), DecodeWithData));
+  reply.snapshot_number = proto.snapshot_number();
+  return reply;
 }
 
 void ToProto(const PullReply& reply, v1::PullRowsResponse* proto) {
+  proto->set_snapshot_number(reply.snapshot_number);
   EncodeValues(reply, EncodeWithData, proto->mutable_values());
 }
 

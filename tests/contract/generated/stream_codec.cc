@@ -178,10 +178,14 @@ void ToProto(const AnyPullStream& request, v1::PullStreamRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto) {
-  return DecodeValues(*proto.mutable_values(), DecodeWithoutData);
+  ASSIGN_OR_RETURN(PullReply reply,
+                   DecodeValues(*proto.mutable_values(), DecodeWithoutData));
+  reply.snapshot_number = proto.snapshot_number();
+  return reply;
 }
 
 void ToProto(const PullReply& reply, v1::PullManifest* proto) {
+  proto->set_snapshot_number(reply.snapshot_number);
   EncodeValues(reply, EncodeWithoutData, proto->mutable_values());
 }
 

@@ -34,6 +34,23 @@ def client(array: Floats) -> None:
         print(worker.name, worker.step, shape, version, versions)
 
 
+def snapshots(client: tensorkv.Client, array: Floats) -> None:
+    publish_as = tensorkv.PublishAs("policy", keep_last=2)
+    taken: tensorkv.Snapshot = client.init("a", array, publish_as=publish_as)
+    pushed = client.push(["a"], [array], publish_as=publish_as)
+    made = client.create_snapshot("policy", 9, metadata={"loss": "0.5"})
+    pulled: Floats = client.pull("a", at=made.at)
+    rows: Floats = client.pull_rows("a", [1], at=tensorkv.At("policy", 9))
+    keys: List[str] = client.keys(at=tensorkv.At("policy", at_least=3))
+    with client.lease_snapshot("policy", duration=3) as leased:
+        print(client.stat("a", at=leased.at).shape, taken.at, pushed.revision)
+    for each in client.snapshots("pol"):
+        left: Optional[float] = each.time_left
+        print(each.metadata["loss"], left, pulled, rows, keys)
+    leases = client.describe_snapshot("policy", at_least=9).leases
+    print([lease.caller for lease in leases], client.delete_snapshot("policy"))
+
+
 async def coroutines(array: Floats) -> None:
     client = tensorkv.Client("host:1")
     pulled: Floats = await client.aio.pull("a", wait=True)
@@ -42,6 +59,12 @@ async def coroutines(array: Floats) -> None:
     keys: List[str] = await client.aio.keys(prefix="a")
     await client.aio.create_namespace("n", mode="sync", timeout=3)
     print(keys, (await client.aio.save_checkpoint()).num_keys)
+    taken = await client.aio.create_snapshot("policy", keep_last=1)
+    again: Floats = await client.aio.pull("a", at=taken.at)
+    published: tensorkv.Snapshot = await client.aio.push(
+        "a", again, publish_as=tensorkv.PublishAs("policy")
+    )
+    print(published.number, (await client.aio.describe_snapshot("policy")).at)
     kv = tensorkv.create()
     await kv.aio.push("a", array)
     same: Floats = await kv.aio.broadcast("a", array, out=array)
@@ -49,10 +72,11 @@ async def coroutines(array: Floats) -> None:
 
 
 def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:
-    publisher = Publisher(client, run="r")
-    version: int = publisher.publish(module, metadata={"step": 3})
+    publisher = Publisher(client, "policy", keep_last=2)
+    number: int = publisher.publish(module, 3, metadata={"loss": 0.5})
     publisher.publish(dict(module.named_parameters()), dtype=torch.float16)
+    publisher.clear()
     reader = Reader(client)
-    reader.fetch(into=module)
-    tensors = reader.fetch(into={"w": torch.zeros(3)})
-    print(version, tensors["w"], reader.metadata["step"])
+    reader.fetch(into=module, at_least=number)
+    tensors = reader.fetch(into={"w": torch.zeros(3)}, number=reader.number)
+    print(number, tensors["w"], reader.metadata["loss"])

@@ -37,6 +37,15 @@ def client(client: tensorkv.Client) -> None:
     client.push("w", array, step="1")  # E
 
 
+def snapshots(client: tensorkv.Client) -> None:
+    client.create_snapshot("policy", "3")  # E
+    client.pull("w", at="policy")  # E
+    version: int = client.init("w", array, publish_as=None)  # E
+    client.push("w", array, publish_as=tensorkv.PublishAs("p")).nothing  # E
+    tensorkv.At("policy", latest=True)  # E
+    client.snapshots()[0].serie  # E
+
+
 async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
     await client.aio.puull("w")  # E
     await client.aio.pull(3)  # E
@@ -45,6 +54,7 @@ async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
     await client.aio.push("w", array, sstep=1)  # E
     names: str = await client.aio.keys()  # E
     await kv.aio.init("w")  # E
+    await client.aio.describe_snapshot("policy", number="3")  # E
 
 
 def weights(publisher: Publisher, reader: Reader) -> None:
@@ -54,3 +64,4 @@ def weights(publisher: Publisher, reader: Reader) -> None:
     reader.fetch(into=3)  # E
     reader.fetch()["w"].nothing  # E
     Reader("host:1")  # E
+    reader.wait("3")  # E

@@ -126,6 +126,19 @@ TEST_F(PayloadDecoderTest, UnknownFieldsAreLeftOut) {
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
 }
 
+TEST_F(PayloadDecoderTest, ALongReferenceIsCountedBeforeItIsParsed) {
+  v1::PullRequest proto;
+  proto.mutable_at()->set_series("s");
+  auto& unknown =
+      *proto.GetReflection()->MutableUnknownFields(proto.mutable_at());
+  for (int i = 0; i < 20'000; ++i) unknown.AddLengthDelimited(15);
+  grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
+
+  EXPECT_THAT(
+      decoder_.Decode<PullRequest>(&bytes, {}).status(),
+      StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("more fields")));
+}
+
 TEST_F(PayloadDecoderTest, RowsAreReadIntoMemoryOfTheirOwn) {
   PushRowsRequest rows;
   rows.entries.push_back(

@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull/pull_at.h"
 #include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/pull/row_check.h"
 #include "service/store/keyspace/pull/row_reads.h"
@@ -18,6 +19,11 @@
 namespace tensorkv {
 
 namespace {
+
+// Besides its name: the entry, a watch, a pin, a value of the reply.
+constexpr uint64_t kEntryOverheadBytes = sizeof(PullEntry) +
+                                         sizeof(KeyWatches::Watch) +
+                                         sizeof(KeyPtr) + sizeof(Value);
 
 absl::Status CheckFields(const NamespaceState& state,
                          const PullRequest& request) {
@@ -52,6 +58,10 @@ void StartPull(NamespaceState& state, PullRequest&& request, Step step,
     status = state.CheckAndRenew(request.worker);
   }
   if (!status.ok()) return std::move(done)(std::move(status));
+  if (request.at) {
+    return StartPullAt(state, std::move(request), std::move(context),
+                       std::move(done));
+  }
   const auto call = std::make_shared<PullCall>(state, std::move(request), step,
                                                std::move(context), state.Now(),
                                                update_counts, std::move(done));
@@ -92,14 +102,14 @@ PullCall::PullCall(NamespaceState& state, PullRequest&& request, Step last,
   }
 }
 
-uint64_t PullCall::size_bytes() const {
-  uint64_t bytes = kOverheadBytes;
-  for (const PullEntry& entry : request_.entries) {
+uint64_t WaitingBytes(const NamespaceState& state, const PullRequest& request) {
+  uint64_t bytes = 0;
+  for (const PullEntry& entry : request.entries) {
     bytes += kEntryOverheadBytes + entry.key.capacity();
     if (!entry.rows) continue;
     const Tensor& ids = entry.rows->tensor();
     // Ids of a stream have been staged.
-    if (IsCountedBy(*state_.memory.host().contributions, ids)) continue;
+    if (IsCountedBy(*state.memory.host().contributions, ids)) continue;
     bytes += ids.size_bytes();
   }
   return bytes;

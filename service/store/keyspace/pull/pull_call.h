@@ -17,6 +17,9 @@
 
 namespace tensorkv {
 
+// Returns how many bytes a request that waits takes that nothing else counts.
+uint64_t WaitingBytes(const NamespaceState& state, const PullRequest& request);
+
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
  public:
@@ -36,7 +39,9 @@ class PullCall final : public WaitingCall {
   bool CanEnd() override;
   absl::Status Missing() const override;
   void Fail(const absl::Status& status) override { answer_ = status; }
-  uint64_t size_bytes() const override;
+  uint64_t size_bytes() const override {
+    return kOverheadBytes + WaitingBytes(state_, request_);
+  }
   void Finish() override;
   void Send() override;
   bool is_slow_to_send() const override { return is_large(); }
@@ -61,10 +66,6 @@ class PullCall final : public WaitingCall {
   }
 
  private:
-  // Besides its name: the entry, a watch, a pin, a value of the reply.
-  static constexpr uint64_t kEntryOverheadBytes =
-      sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
-      sizeof(Value);
   // Keys of the call that come and go again and again cannot have it look at
   // all the others without end.
   static constexpr int kMaxLooks = 16;

@@ -17,15 +17,16 @@ absl::Status CheckCast(DType dtype) {
 }
 
 absl::Status CheckCast(DType dtype, const StoredKey& key) {
+  return CheckCast(dtype, key.name(), key.dtype());
+}
+
+absl::Status CheckCast(DType dtype, absl::string_view key, DType stored) {
   if (dtype == DType::kUnknown) return absl::OkStatus();
   const size_t size = SizeOf(dtype);
-  if (IsFloat(key.dtype()) && size <= SizeOf(key.dtype())) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("key ", Quoted(key.name()), ": expected a float of ", size,
-                   " bytes or more to pull as ", NameOf(dtype), ", got ",
-                   NameOf(key.dtype())));
+  if (IsFloat(stored) && size <= SizeOf(stored)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key ", Quoted(key), ": expected a float of ", size,
+      " bytes or more to pull as ", NameOf(dtype), ", got ", NameOf(stored)));
 }
 
 PullCast::PullCast(DType dtype, PullReply& reply) {
@@ -85,9 +86,17 @@ void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
   if (is_small || !state.Submit(std::move(task))) std::move(task)();
 }
 
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+uint64_t BytesOf(const PullReply& reply) {
   uint64_t bytes = 0;
   for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  return bytes;
+}
+
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  return CheckReplyBytes(BytesOf(reply), max_bytes);
+}
+
+absl::Status CheckReplyBytes(uint64_t bytes, uint64_t max_bytes) {
   if (bytes <= max_bytes) return absl::OkStatus();
   return WithReason(
       absl::ResourceExhaustedError(

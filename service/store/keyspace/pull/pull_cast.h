@@ -21,6 +21,7 @@ namespace tensorkv {
 // be converted. Errors: InvalidArgument.
 absl::Status CheckCast(DType dtype);
 absl::Status CheckCast(DType dtype, const StoredKey& key);
+absl::Status CheckCast(DType dtype, absl::string_view key, DType stored);
 
 // The conversion of the values of a pull to another dtype. It keeps the values
 // as they are stored until the device has converted them, as an assign to keys
@@ -54,6 +55,9 @@ void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
 // Checks that the values of `reply` have at most `max_bytes`. Errors:
 // ResourceExhausted (REPLY_TOO_LARGE).
 absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
+absl::Status CheckReplyBytes(uint64_t bytes, uint64_t max_bytes);
+// Returns how many bytes its values have.
+uint64_t BytesOf(const PullReply& reply);
 
 }  // namespace tensorkv
 

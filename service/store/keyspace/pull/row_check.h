@@ -6,9 +6,11 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "contract/row_ids.h"
 #include "service/store/keyspace/stored_key.h"
 #include "tensor/shape.h"
+#include "tensor/tensor.h"
 
 namespace tensorkv {
 
@@ -23,6 +25,11 @@ absl::Status CheckRowIds(const StoredKey& key, const RowIds& ids);
 // Returns the shape of so many rows of the key. REQUIRES: it has rows. Errors:
 // InvalidArgument (size overflows).
 absl::StatusOr<Shape> ShapeOfRows(const StoredKey& key, int64_t num_rows);
+
+// Check the same of a value that a key had.
+absl::Status CheckRowIds(absl::string_view key, const Tensor& value,
+                         const RowIds& ids);
+absl::StatusOr<Shape> ShapeOfRows(const Shape& shape, int64_t num_rows);
 
 }  // namespace tensorkv
 

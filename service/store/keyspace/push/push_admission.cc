@@ -28,6 +28,11 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
 }
 
 absl::Status PushAdmission::Run() {
+  if (pull_ != nullptr && request_.publish_as) {
+    return absl::InvalidArgumentError(
+        "publish_as: expected none in a PushPull, got one");
+  }
+  ASSIGN_OR_RETURN(publication_, Publication::Create(request_.publish_as));
   RETURN_IF_ERROR(guard_.MeasureAndClip(request_));
   LookAtRows(state_, request_);
   RETURN_IF_ERROR(ReserveForTensors());
@@ -121,6 +126,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   }
   ASSIGN_OR_RETURN(records_, Reservation::Create(state_.memory.metadata(),
                                                  entries.record_bytes));
+  RETURN_IF_ERROR(publication_.Check(transaction_));
   copies_.Swap(request_);
   if (entries.has_rows) SkipEmptyLists();
   guard_.SkipAndCount(entries, request_, state_.counts.guarded);
@@ -131,6 +137,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
                                               std::move(overhead_),
                                               std::move(value_reservation_));
   RecordStep();
+  call_->reply.published = publication_.Take(transaction_, call_);
   if (pull_ != nullptr) {
     for (PushEntry& entry : request_.entries) {
       pull_->entries.push_back({std::move(entry.key)});
@@ -160,9 +167,15 @@ void PushAdmission::AdmitKeys(const EntriesByKey& entries) {
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
+  bool is_skipped = true;
+  entries.ForEach(first,
+                  [&](uint32_t i) { is_skipped &= request_.entries[i].skip; });
+  // What is skipped changes nothing that snapshots would have to keep.
   const bool may_begin =
       applies_at_once_ &&
-      TryBegin(transaction_, key, entries.keys[first].brings_reservation);
+      (is_skipped ? !key.is_updating
+                  : TryBegin(transaction_, key,
+                             entries.keys[first].brings_reservation));
   if (!forgets_contributions_) {
     const PushMode& mode = *state_.mode;
     mode.Record(key, request_,

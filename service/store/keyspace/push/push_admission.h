@@ -13,6 +13,7 @@
 #include "service/store/keyspace/push/gradient_guard.h"
 #include "service/store/keyspace/push/push_call.h"
 #include "service/store/keyspace/push/push_copies.h"
+#include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/tensor_store.h"
 
@@ -98,6 +99,7 @@ class PushAdmission {
   PullRequest* const pull_;
   const RefPtr<QueuedCall> call_;
   GuardedPush guard_;
+  Publication publication_;
   // Counts the updates that have not been queued.
   uint64_t num_begun_ = 0;
   // They count the tensors where they are kept, what these are decoded to

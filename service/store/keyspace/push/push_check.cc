@@ -5,6 +5,7 @@
 #include "contract/reason.h"
 #include "service/store/keyspace/push/push_copies.h"
 #include "service/store/keyspace/push/staged_tensors.h"
+#include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/updates/row_batches.h"
 #include "service/store/names.h"
 
@@ -71,6 +72,11 @@ absl::Status CheckFields(const NamespaceState& state,
                          const PushRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
   RETURN_IF_ERROR(state.mode->CheckPush(request));
+  if (request.publish_as && !state.mode->applies_at_once()) {
+    return absl::InvalidArgumentError(
+        "publish_as: expected none in MODE_SYNC, got one");
+  }
+  RETURN_IF_ERROR(Publication::Create(request.publish_as).status());
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
     if (entry.skip || !entry.encoding) continue;

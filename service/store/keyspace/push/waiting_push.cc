@@ -24,6 +24,9 @@ class WaitingPush final : public WaitingCall {
       if (entry.encoding) size_bytes_ += sizeof(Encoding);
       if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
     }
+    if (const auto& publish_as = call_.request.publish_as) {
+      size_bytes_ += publish_as->SpaceUsedLong();
+    }
   }
 
   bool CanEnd() override {

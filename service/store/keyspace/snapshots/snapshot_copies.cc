@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "service/store/keyspace/snapshots/letting_go.h"
+#include "service/store/keyspace/snapshots/named_values.h"
+
 namespace tensorkv {
 namespace {
 
@@ -23,7 +26,9 @@ void Take(Transaction& transaction, StoredKey& key, const KeptKeyPtr& kept) {
 // returns whether.
 bool FailIfTooMuch(Transaction& transaction, const BytesNeeded& more = {}) {
   const NamespaceState& state = transaction.state();
-  const absl::Status status = state.memory.CheckRetained(more);
+  MakeRoom(transaction, more);
+  const absl::Status status =
+      state.memory.CheckRetained(more, state.named->leaving());
   if (status.ok()) return false;
   transaction.Drop(state.snapshots->FailAll(status));
   return true;
@@ -60,14 +65,16 @@ void CountStatesAsRetained(NamespaceState& state, const RuleState& of) {
 
 void KeepBefore(Transaction& transaction, StoredKey& key, uint64_t since,
                 bool has_reservation) {
-  const KeptKeyPtr kept =
-      Keep(transaction, key, since, has_reservation ? 0 : key.value_bytes());
+  const uint64_t more_bytes = has_reservation ? 0 : key.value_bytes();
+  KeepForNamed(transaction, key, since, more_bytes);
+  const KeptKeyPtr kept = Keep(transaction, key, since, more_bytes);
   if (kept) Take(transaction, key, kept);
 }
 
 void KeepBeforeRemoval(Transaction& transaction, StoredKey& key) {
   const uint64_t since = std::exchange(key.revision, transaction.revision());
   NamespaceState& state = transaction.state();
+  KeepForNamed(transaction, key, since);
   const KeptKeyPtr kept = Keep(transaction, key, since, 0);
   if (key.is_updating) {
     if (kept) Take(transaction, key, kept);

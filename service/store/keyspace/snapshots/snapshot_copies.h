@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_SNAPSHOT_COPIES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_SNAPSHOT_COPIES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -18,8 +19,8 @@ namespace tensorkv {
 // depends neither on how many snapshots are open nor on what waits for the key,
 // but for a change of its rule. No change is refused, or waits for memory, for
 // a snapshot's sake: what snapshots alone need is counted as retained, and if
-// that is too much, they fail. (Decision 17 names what a GPU may yet lack
-// memory for.)
+// that is too much, named ones go, and then the open ones fail. (Decision 17
+// names what a GPU may yet lack memory for.)
 
 // Keeps what the key is until the change that the transaction admits, for the
 // open snapshots from `since` on that lack it: its value by reference, so that
@@ -45,10 +46,11 @@ inline bool MayHaveValue(const NamespaceState& state, StoredKey& key) {
 inline bool TryBegin(Transaction& transaction, StoredKey& key,
                      bool has_reservation = true) {
   const uint64_t since = std::exchange(key.revision, transaction.revision());
-  if (since <= transaction.state().snapshots->newest()) {
+  const NamespaceState& state = transaction.state();
+  if (since <= std::max(state.snapshots->newest(), state.named->newest())) {
     KeepBefore(transaction, key, since, has_reservation);
   }
-  MayHaveValue(transaction.state(), key);
+  MayHaveValue(state, key);
   return !key.is_updating;
 }
 

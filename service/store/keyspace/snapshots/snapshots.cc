@@ -19,6 +19,7 @@
 #include "service/store/keyspace/rules/rule_change.h"
 #include "service/store/keyspace/rules/rules_hold.h"
 #include "service/store/keyspace/rules/state_access.h"
+#include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
 #include "service/store/keyspace/snapshots/restored_counts.h"
 #include "service/store/keyspace/snapshots/saved_clients.h"
@@ -54,6 +55,25 @@ class Pause {
   SnapshotSink& sink_;
   const absl::Duration start_ = alarms_.Now();
 };
+
+// Returns which numbers each series has given, some for each locking of the
+// mutex. They may be later ones than those of the snapshot: what is restored
+// goes on above them.
+std::vector<std::pair<std::string, uint64_t>> SeriesOf(
+    const NamespaceState& state, SnapshotSink& sink) {
+  std::vector<std::pair<std::string, uint64_t>> some;
+  for (bool is_all = false; !is_all;) {
+    MutexLock lock(&state.mutex);
+    const Pause pause(state, sink);
+    const Series::Map& all = state.named->series();
+    auto next = some.empty() ? all.begin() : all.upper_bound(some.back().first);
+    for (size_t i = 0; i < kKeysPerLock && next != all.end(); ++i, ++next) {
+      some.emplace_back(next->first, next->second.last_number);
+    }
+    is_all = next == all.end();
+  }
+  return some;
+}
 
 // One snapshot on its way. Used by one thread.
 class SnapshotRun {
@@ -196,6 +216,7 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
     snapshot.config.budget_bytes = 0;
   }
   if (is_of_all) {
+    snapshot.series = SeriesOf(state_, sink_);
     snapshot.clients =
         ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
                           state_.config.mode == Mode::kSync);
@@ -213,7 +234,9 @@ absl::Status SnapshotRun::Walk() {
   {
     const Pause pause(state_, sink_);
     // Others may have taken since what was free of the budget.
-    const absl::Status status = state_.memory.CheckRetained();
+    MakeRoom(transaction, {});
+    const absl::Status status =
+        state_.memory.CheckRetained({}, state_.named->leaving());
     if (!status.ok()) {
       transaction.Drop(state_.snapshots->FailAll(status));
       return status;
@@ -512,6 +535,9 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   state.mode->RestoreQuorums(snapshot.former_quorums);
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
+  for (const auto& [name, latest] : snapshot.series) {
+    RETURN_IF_ERROR(state.named->RestoreSeries(name, latest));
+  }
   return restored;
 }
 

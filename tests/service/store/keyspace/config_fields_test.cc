@@ -125,11 +125,12 @@ TEST(ConfigFieldsTest, ManyWrongPathsAreCounted) {
 
   EXPECT_THAT(
       CheckUpdateMask(mask),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("(budget_bytes, on_worker_loss, "
-                               "rescale_partial_rounds, quorum, "
-                               "quorum_grace, gradient_guard)"),
-                     HasSubstr("got \"x\", \"x\""), HasSubstr(", 12 more"))));
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          AllOf(HasSubstr("(budget_bytes, on_worker_loss, "
+                          "rescale_partial_rounds, quorum, "
+                          "quorum_grace, gradient_guard, max_retained_bytes)"),
+                HasSubstr("got \"x\", \"x\""), HasSubstr(", 12 more"))));
 }
 
 }  // namespace

@@ -70,6 +70,22 @@ TEST_F(BoundedTest, WaitingPushCanBeCancelled) {
   EXPECT_EQ(Value(), 1);
 }
 
+TEST_F(BoundedTest, WaitingPushIsCountedWithTheSnapshotThatItTakes) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  PushRequest push = PushOf({.rank = 0}, 2, 100);
+  push.publish_as.emplace().set_series("s");
+  (*push.publish_as->mutable_metadata())["name"] = std::string(4000, 'm');
+  const uint64_t before = Describe().memory().metadata();
+  Inbox<PushReply> second;
+
+  store_.Push(std::move(push), {}, second.Callback());
+
+  EXPECT_GE(Describe().memory().metadata(), before + 4000);
+  ASSERT_OK(Push({.rank = 1}, 1));
+  EXPECT_OK(second.Wait());
+}
+
 TEST_F(BoundedTest, LossEndsWaitsForTheLost) {
   CreateBounded(2, 0);
   const Worker a = Join("a");

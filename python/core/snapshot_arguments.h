@@ -1,0 +1,70 @@
+// What Python says of snapshots, as messages.
+
+#ifndef TENSORKV_PYTHON_CORE_SNAPSHOT_ARGUMENTS_H_
+#define TENSORKV_PYTHON_CORE_SNAPSHOT_ARGUMENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "contract/duration.h"
+#include "contract/snapshot_references.h"
+#include "python/core/arguments.h"
+
+namespace tensorkv::python {
+
+// Holds the fields of a tensorkv.At: series, number, at_least.
+using AtFields =
+    std::tuple<std::string, std::optional<uint64_t>, std::optional<uint64_t>>;
+
+// Holds the fields of a tensorkv.PublishAs, in their order.
+using PublishFields =
+    std::tuple<std::string, std::optional<uint64_t>, std::optional<uint64_t>,
+               std::vector<std::string>, std::map<std::string, std::string>,
+               std::optional<double>, std::optional<uint32_t>>;
+
+inline SnapshotReference ReferenceOf(const AtFields& at) {
+  const auto& [series, number, at_least] = at;
+  if (number) return SnapshotOf(series, *number);
+  if (at_least) return SnapshotAtLeast(series, *at_least);
+  return LatestSnapshot(series);
+}
+
+inline std::optional<SnapshotReference> ReferenceOf(
+    const std::optional<AtFields>& at) {
+  if (!at) return std::nullopt;
+  return ReferenceOf(*at);
+}
+
+// Returns a PublishAs, or a CreateSnapshotRequest, with these fields. Throws
+// StatusError.
+template <typename Message>
+Message SnapshotWanted(const PublishFields& fields) {
+  const auto& [series, number, expected_latest, prefixes, metadata,
+               time_to_live, keep_last] = fields;
+  Message message;
+  message.set_series(series);
+  if (number) message.set_number(*number);
+  if (expected_latest) message.set_expected_latest(*expected_latest);
+  message.mutable_prefixes()->Add(prefixes.begin(), prefixes.end());
+  message.mutable_metadata()->insert(metadata.begin(), metadata.end());
+  if (time_to_live) {
+    EncodeDuration(SecondsOf("time_to_live", *time_to_live),
+                   message.mutable_time_to_live());
+  }
+  if (keep_last) message.set_keep_last(*keep_last);
+  return message;
+}
+
+inline std::optional<PublishAs> SnapshotWanted(
+    const std::optional<PublishFields>& fields) {
+  if (!fields) return std::nullopt;
+  return SnapshotWanted<PublishAs>(*fields);
+}
+
+}  // namespace tensorkv::python
+
+#endif  // TENSORKV_PYTHON_CORE_SNAPSHOT_ARGUMENTS_H_

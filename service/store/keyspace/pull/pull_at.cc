@@ -1,0 +1,162 @@
+#include "service/store/keyspace/pull/pull_at.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/counted_buffer.h"
+#include "service/store/keyspace/pull/pull_call.h"
+#include "service/store/keyspace/pull/pull_cast.h"
+#include "service/store/keyspace/pull/row_check.h"
+#include "service/store/keyspace/snapshots/call_at_snapshot.h"
+#include "service/store/keyspace/snapshots/named_values.h"
+#include "service/store/keyspace/updates/row_batches.h"
+#include "service/store/looks.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status CheckFields(const PullRequest& request) {
+  RETURN_IF_ERROR(CheckReference(*request.at));
+  if (request.wait_for_keys) {
+    return absl::InvalidArgumentError(
+        "wait_for_keys: expected none with a snapshot, got one");
+  }
+  for (const PullEntry& entry : request.entries) {
+    if (entry.min_version == 0) continue;
+    return absl::InvalidArgumentError(
+        "min_version: expected none with a snapshot, got one");
+  }
+  return absl::OkStatus();
+}
+
+// Reads all entries of the snapshot, whose values the reply keeps. REQUIRES:
+// the mutex is held.
+absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
+                                  const PullRequest& request,
+                                  const NamedSnapshot& snapshot) {
+  PullReply reply;
+  reply.snapshot_number = snapshot.number;
+  reply.values.reserve(request.entries.size());
+  for (const PullEntry& entry : request.entries) {
+    CountLook();
+    ASSIGN_OR_RETURN(ValueOfSnapshot value,
+                     ValueAt(state, snapshot, entry.key));
+    RETURN_IF_ERROR(CheckCast(request.dtype, entry.key, value.tensor.dtype()));
+    if (entry.rows) {
+      RETURN_IF_ERROR(CheckRowIds(entry.key, value.tensor, *entry.rows));
+    }
+    reply.values.push_back({value.version, std::move(value.tensor)});
+  }
+  return reply;
+}
+
+// Has the reply have rows of its values, in memory of the device that is
+// counted as values.
+absl::Status TakeRows(const NamespaceState& state, const PullRequest& request,
+                      PullReply& reply) {
+  for (size_t i = 0; i < reply.values.size(); ++i) {
+    Tensor& value = reply.values[i].tensor;
+    const RefPtr<const RowIds>& ids = request.entries[i].rows;
+    ASSIGN_OR_RETURN(const Shape shape,
+                     ShapeOfRows(value.shape(), ids->size()));
+    ASSIGN_OR_RETURN(Tensor rows, Tensor::WithoutData(value.dtype(), shape));
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     AllocateCounted(state.memory.device().values,
+                                     rows.size_bytes(), state.device()));
+    rows = Tensor::Unchecked(value.dtype(), shape, std::move(buffer));
+    RETURN_IF_ERROR(CopyRows(state.device(), value.view(),
+                             value.shape().dimensions()[0],
+                             {{ids, rows.mutable_view()}}));
+    value = std::move(rows);
+  }
+  return absl::OkStatus();
+}
+
+// Returns how many bytes the rows take.
+uint64_t BytesOfRows(const PullRequest& request, const PullReply& reply) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < reply.values.size(); ++i) {
+    const Tensor& value = reply.values[i].tensor;
+    const int64_t num_rows = value.shape().dimensions()[0];
+    if (num_rows == 0) continue;
+    bytes = SumOfBytes(
+        bytes, value.size_bytes() / num_rows * request.entries[i].rows->size());
+  }
+  return bytes;
+}
+
+void SendRowsOf(NamespaceState& state, PullRequest request, PullReply reply,
+                ReplyCallback<PullReply> done) {
+  const bool is_small = state.device().is_host() &&
+                        BytesOfRows(request, reply) <= kMaxBytesInline;
+  TaskPool::Task task = [state = state.shared_from_this(),
+                         request = std::move(request), reply = std::move(reply),
+                         done = std::move(done)]() mutable {
+    absl::Status status = TakeRows(*state, request, reply);
+    if (status.ok()) {
+      return state->tensor_placement->Send(std::move(reply), std::move(done));
+    }
+    reply = {};  // and what was allocated is free
+    std::move(done)(std::move(status));
+  };
+  if (is_small || !state.Submit(std::move(task))) std::move(task)();
+}
+
+// Answers with what was read, without the mutex.
+void SendRead(NamespaceState& state, PullRequest request,
+              const CallContext& context, absl::StatusOr<PullReply> reply,
+              ReplyCallback<PullReply> done) {
+  const bool is_of_rows =
+      !request.entries.empty() && bool{request.entries.front().rows};
+  if (!reply.ok()) return std::move(done)(reply.status());
+  std::optional<PullCast> cast;
+  if (request.dtype != DType::kUnknown) cast.emplace(request.dtype, *reply);
+  absl::Status status = CheckReplyBytes(
+      is_of_rows ? BytesOfRows(request, *reply) : BytesOf(*reply),
+      context.max_reply_bytes);
+  if (!status.ok()) {
+    reply = PullReply();
+    return std::move(done)(std::move(status));
+  }
+  if (is_of_rows) {
+    return SendRowsOf(state, std::move(request), *std::move(reply),
+                      std::move(done));
+  }
+  if (cast) {
+    return SendCast(state, context, *std::move(cast), *std::move(reply),
+                    std::move(done));
+  }
+  state.tensor_placement->Send(*std::move(reply), std::move(done));
+}
+
+}  // namespace
+
+void StartPullAt(NamespaceState& state, PullRequest request,
+                 CallContext context, ReplyCallback<PullReply> done) {
+  absl::Status status = CheckFields(request);
+  if (!status.ok()) return std::move(done)(std::move(status));
+  const SnapshotReference at = *request.at;
+  const RequestSize size = {.num_keys = request.entries.size(),
+                            .bytes = WaitingBytes(state, request)};
+  // Nobody reads it any more when it is sent.
+  const auto shared = std::make_shared<PullRequest>(std::move(request));
+  const CallContext rest = {.max_reply_bytes = context.max_reply_bytes,
+                            .cancellation = context.cancellation};
+  StartAtSnapshot<PullReply>(
+      state, at, std::move(context),
+      [&state, shared](NamedSnapshot& snapshot) {
+        return ReadAll(state, *shared, snapshot);
+      },
+      [&state, shared, rest,
+       done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
+        SendRead(state, std::move(*shared), rest, std::move(reply),
+                 std::move(done));
+      },
+      size);
+}
+
+}  // namespace tensorkv

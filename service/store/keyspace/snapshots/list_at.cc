@@ -1,0 +1,93 @@
+#include "service/store/keyspace/snapshots/list_at.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/status_macros.h"
+#include "service/store/keyspace/snapshots/named_values.h"
+#include "service/store/looks.h"
+
+namespace tensorkv {
+namespace {
+
+KeyMetadata MetadataOf(absl::string_view key, const Tensor& value,
+                       Version version) {
+  return {.name = std::string(key),
+          .dtype = value.dtype(),
+          .shape = value.shape(),
+          .version = version,
+          .value_bytes = static_cast<uint64_t>(value.size_bytes())};
+}
+
+// Adds what there was, at `revision`, of the next `num_names` names after
+// `after` that begin with `prefix`; takes from that number those that there
+// are. Returns the last name; nothing if these were all.
+std::string AddNext(const NamespaceState& state, uint64_t revision,
+                    absl::string_view prefix, absl::string_view after,
+                    size_t& num_names, std::vector<KeyMetadata>& keys) {
+  const std::vector<StoredKey*> present =
+      state.keys.List(prefix, after, num_names);
+  // Both lists are whole up to the end of the one that ends first.
+  std::string end;
+  const std::vector<const FormerValue*> former =
+      state.named->former().List(prefix, after, revision, num_names, &end);
+  if (present.size() == num_names) {
+    const absl::string_view last_present = present.back()->name();
+    if (end.empty() || last_present < end) end = std::string(last_present);
+  }
+  const auto add = [&](absl::string_view key, const Tensor& value,
+                       Version version) {
+    if (end.empty() || key <= end) {
+      keys.push_back(MetadataOf(key, value, version));
+    }
+  };
+  for (const StoredKey* key : present) {
+    CountLook();
+    if (key->revision > revision) continue;
+    add(key->name(), key->ToTensor(), key->version);
+  }
+  for (const FormerValue* each : former) {
+    add(each->key, each->value, each->version);
+  }
+  num_names -= std::min(num_names - 1, present.size() + former.size());
+  return end;
+}
+
+}  // namespace
+
+absl::StatusOr<KeyMetadata> MetadataAt(const NamespaceState& state,
+                                       const NamedSnapshot& snapshot,
+                                       const std::string& key) {
+  ASSIGN_OR_RETURN(const ValueOfSnapshot value, ValueAt(state, snapshot, key));
+  return MetadataOf(key, value.tensor, value.version);
+}
+
+std::vector<KeyMetadata> ListAt(const NamespaceState& state,
+                                const NamedSnapshot& snapshot,
+                                absl::string_view prefix, std::string* last) {
+  std::vector<KeyMetadata> keys;
+  size_t num_names = kKeysPerLock;
+  std::string end;
+  std::optional<absl::string_view> before;
+  for (const absl::string_view each : snapshot.prefixes) {
+    if (!absl::StartsWith(each, prefix) && !absl::StartsWith(prefix, each)) {
+      continue;
+    }
+    const absl::string_view longer = std::max(each, prefix);
+    const bool is_over = *last > longer && !absl::StartsWith(*last, longer);
+    if (is_over || (before && absl::StartsWith(longer, *before))) continue;
+    before = longer;
+    end = AddNext(state, snapshot.revision, longer, *last, num_names, keys);
+    if (!end.empty()) break;
+  }
+  *last = std::move(end);
+  std::sort(keys.begin(), keys.end(),
+            [](const KeyMetadata& a, const KeyMetadata& b) {
+              return a.name < b.name;
+            });
+  return keys;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,142 @@
+// A snapshot that has a name, and its series.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_NAMED_SNAPSHOT_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_NAMED_SNAPSHOT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "service/store/byte_budget.h"
+#include "service/store/keyspace/snapshots/former_values.h"
+#include "service/store/keyspace/updates/pending_update.h"
+
+namespace tensorkv {
+
+struct Series;
+
+// On which terms a snapshot is taken: what a CreateSnapshot, or a PublishAs,
+// says.
+struct SnapshotTerms {
+  std::string series;
+  std::optional<uint64_t> number;
+  std::optional<uint64_t> expected_latest;
+  // At least one; the empty one is of all keys.
+  std::vector<std::string> prefixes;
+  std::map<std::string, std::string> metadata;
+  absl::Duration time_to_live = absl::InfiniteDuration();
+  uint32_t keep_last = 0;
+  // Counts the series, if that is new; NamedSnapshots::Check sets it.
+  Reservation series_overhead;
+};
+
+// Names a lease.
+struct SnapshotLeaseId {
+  std::string caller;
+  std::string name;
+
+  friend auto operator<=>(const SnapshotLeaseId&,
+                          const SnapshotLeaseId&) = default;
+};
+
+// A snapshot. NamedSnapshots changes what is in it.
+struct NamedSnapshot {
+  struct Lease {
+    absl::Duration end;
+    Reservation overhead;
+  };
+  using Leases = std::map<SnapshotLeaseId, Lease>;
+
+  // Returns whether it has keys of that name.
+  bool Has(absl::string_view key) const {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [key](const std::string& prefix) {
+                         return absl::StartsWith(key, prefix);
+                       });
+  }
+  bool IsExpired(absl::Duration now) const {
+    return leases.empty() && end <= now;
+  }
+
+  Series* series = nullptr;
+  uint64_t number = 0;
+  // The last one that the series had given.
+  uint64_t number_before = 0;
+  uint64_t revision = 0;
+  std::vector<std::string> prefixes;
+  std::map<std::string, std::string> metadata;
+  absl::Time create_time;
+  absl::Duration end = absl::InfiniteDuration();
+  // Holds for the series once the snapshot is ready, unless it is 0.
+  uint32_t keep_last = 0;
+  // Of its keys, where these are counted.
+  std::optional<uint64_t> num_keys;
+  std::optional<uint64_t> bytes;
+
+  bool is_ready = false;
+  // Says, until it is ready, that nobody is to see it: whoever has taken it has
+  // failed. With `taken_by`, that call says so too.
+  bool is_abandoned = false;
+  RefPtr<QueuedCall> taken_by;
+
+  Leases leases;
+  // The former values that no newer snapshot has.
+  std::vector<FormerValues::Iterator> held;
+  uint64_t held_bytes = 0;
+  // When it, or one of its leases, ends; kept among those that are due.
+  absl::Duration due = absl::InfiniteDuration();
+  Reservation overhead;
+};
+
+// A series of snapshots.
+struct Series {
+  using Snapshots = std::map<uint64_t, NamedSnapshot>;
+  using Map = std::map<std::string, Series, std::less<>>;
+  // Why a snapshot has gone; kAbandoned: it was never there.
+  enum class Cause { kRetained, kExpired, kKeepLast, kDeleted, kAbandoned };
+  struct Lost {
+    uint64_t number = 0;
+    Cause cause = Cause::kRetained;
+  };
+  // Bounds what is remembered of those that have gone.
+  static constexpr size_t kMostLost = 64;
+
+  // Returns null if there is none of that number.
+  const NamedSnapshot* Find(uint64_t number) const {
+    const auto it = snapshots.find(number);
+    return it == snapshots.end() ? nullptr : &it->second;
+  }
+  NamedSnapshot* Find(uint64_t number) {
+    const auto it = snapshots.find(number);
+    return it == snapshots.end() ? nullptr : &it->second;
+  }
+
+  std::string name;
+  // The highest number that was given.
+  uint64_t last_number = 0;
+  // The highest that could be read and was not deleted since; 0: none.
+  uint64_t latest = 0;
+  uint32_t keep_last = 0;
+  size_t num_ready = 0;
+  // All of its snapshots below that number, so many, are leased.
+  uint64_t leased_until = 0;
+  size_t num_leased_first = 0;
+  Snapshots snapshots;
+  // The last ones that have gone, the latest last.
+  std::deque<Lost> lost;
+  Reservation overhead;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_NAMED_SNAPSHOT_H_

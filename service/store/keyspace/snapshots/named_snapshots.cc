@@ -1,0 +1,356 @@
+#include "service/store/keyspace/snapshots/named_snapshots.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/looks.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// Bounds the series of a namespace, and the leases of a caller there.
+constexpr size_t kMaxSeries = 1 << 16;
+constexpr size_t kMaxLeases = 1024;
+
+// Count what a series, a snapshot, one of its prefixes and a lease take beside
+// their texts, with their places in maps and what the allocator adds.
+constexpr uint64_t kSeriesBytes =
+    sizeof(Series) + Series::kMostLost * sizeof(Series::Lost) + 100;
+constexpr uint64_t kSnapshotBytes = sizeof(NamedSnapshot) + 400;
+constexpr uint64_t kSnapshotPartBytes = 200;
+
+RefPtr<BudgetAccount> Unbounded() {
+  return MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("what is let go", UINT64_MAX));
+}
+
+// Adds bytes to a reservation from an account that has no bound.
+void Add(const RefPtr<BudgetAccount>& account, uint64_t bytes,
+         Reservation& reservation) {
+  reservation.Merge(*Reservation::Create(account, bytes));
+}
+
+absl::Status LimitReached(absl::string_view what, size_t limit) {
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        what, ": expected at most ", limit, ", got one more")),
+                    Reason::kLimitReached, {{"limit", limit}});
+}
+
+}  // namespace
+
+NamedSnapshots::NamedSnapshots(const RefPtr<BudgetAccount>& account,
+                               const RefPtr<BudgetAccount>& metadata)
+    : account_(account),
+      metadata_(metadata),
+      leaving_overhead_(Unbounded()),
+      leaving_values_(Unbounded()) {}
+
+// --- Opening -----------------------------------------------------------------
+
+uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
+  uint64_t bytes = kSnapshotBytes;
+  for (const std::string& prefix : terms.prefixes) {
+    bytes += kSnapshotPartBytes + 2 * prefix.size();
+  }
+  for (const auto& [name, value] : terms.metadata) {
+    bytes += kSnapshotPartBytes + name.size() + value.size();
+  }
+  return bytes;
+}
+
+uint64_t NamedSnapshots::BytesOf(const SnapshotLeaseId& id) {
+  return kSnapshotPartBytes + id.caller.size() + id.name.size();
+}
+
+absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
+  const Series* const series = Find(terms.series);
+  const uint64_t last = series == nullptr ? 0 : series->last_number;
+  if (terms.expected_latest && *terms.expected_latest != last) {
+    return WithReason(
+        absl::AbortedError(absl::StrCat("series ", Quoted(terms.series),
+                                        ": expected ", *terms.expected_latest,
+                                        " to be the latest, got ", last)),
+        Reason::kSnapshotConflict,
+        {{"series", terms.series}, {"latest", last}});
+  }
+  const uint64_t number = terms.number.value_or(last + 1);
+  if (number <= last) {
+    return WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("series ", Quoted(terms.series),
+                         ": expected a number above ", last, ", got ", number)),
+        Reason::kSnapshotNumberPassed,
+        {{"series", terms.series}, {"number", number}, {"latest", last}});
+  }
+  if (series == nullptr && series_.size() >= kMaxSeries) {
+    return LimitReached("series of snapshots", kMaxSeries);
+  }
+  if (!prefixes_.HasRoomFor(terms.prefixes)) {
+    return LimitReached("lengths of prefixes", PrefixIndex::kMaxLengths);
+  }
+  if (series == nullptr) {
+    ASSIGN_OR_RETURN(terms.series_overhead, ReserveSeries(terms.series));
+  }
+  return absl::OkStatus();
+}
+
+NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
+                                    absl::Duration now) {
+  Series* const known = Find(terms.series);
+  Series& series =
+      known != nullptr
+          ? *known
+          : AddSeries(terms.series, std::move(terms.series_overhead));
+  const uint64_t number = terms.number.value_or(series.last_number + 1);
+  NamedSnapshot& snapshot = series.snapshots[number];
+  snapshot.number_before = std::exchange(series.last_number, number);
+  snapshot.keep_last = terms.keep_last;
+  // The account has no bound.
+  snapshot.overhead = *Reservation::Create(account_, BytesOf(terms));
+  CountOverhead(snapshot.overhead);
+  snapshot.series = &series;
+  snapshot.number = number;
+  snapshot.revision = newest_ = revision;
+  snapshot.prefixes = std::move(terms.prefixes);
+  snapshot.metadata = std::move(terms.metadata);
+  snapshot.end = now + terms.time_to_live;
+  by_revision_.emplace_hint(by_revision_.end(), revision, &snapshot);
+  opening_.emplace_hint(opening_.end(), revision, &snapshot);
+  prefixes_.Add(&snapshot);
+  Reorder(snapshot, [] {});
+  return snapshot;
+}
+
+void NamedSnapshots::SetReady(NamedSnapshot& snapshot) {
+  opening_.erase(snapshot.revision);
+  snapshot.is_ready = true;
+  Series& series = *snapshot.series;
+  series.latest = snapshot.number;
+  if (snapshot.keep_last > 0) series.keep_last = snapshot.keep_last;
+  ++series.num_ready;
+}
+
+// --- Finding -----------------------------------------------------------------
+
+const Series* NamedSnapshots::Find(absl::string_view series) const {
+  const auto it = series_.find(series);
+  return it == series_.end() ? nullptr : &it->second;
+}
+
+Series* NamedSnapshots::Find(absl::string_view series) {
+  const auto it = series_.find(series);
+  return it == series_.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<Reservation> NamedSnapshots::ReserveSeries(
+    absl::string_view name) const {
+  return Reservation::Create(metadata_, kSeriesBytes + 2 * name.size());
+}
+
+Series& NamedSnapshots::AddSeries(absl::string_view name,
+                                  Reservation overhead) {
+  Series& series = series_[std::string(name)];
+  series.name = std::string(name);
+  series.overhead = std::move(overhead);
+  return series;
+}
+
+absl::Status NamedSnapshots::RestoreSeries(absl::string_view name,
+                                           uint64_t latest) {
+  Series* series = Find(name);
+  if (series == nullptr) {
+    ASSIGN_OR_RETURN(Reservation overhead, ReserveSeries(name));
+    series = &AddSeries(name, std::move(overhead));
+  }
+  series->last_number = std::max(series->last_number, latest);
+  return absl::OkStatus();
+}
+
+// --- Former values -----------------------------------------------------------
+
+FormerValuePtr NamedSnapshots::Keep(absl::string_view key, uint64_t since,
+                                    uint64_t until, uint64_t bytes) {
+  NamedSnapshot& newest = *prefixes_.Newest(key, since, until);
+  auto former = MakeRefCounted<FormerValue>();
+  former->key = std::string(key);
+  former->since = since;
+  former->until = until;
+  former->bytes = bytes;
+  const FormerValues::Iterator kept = former_.Add(former, account_);
+  CountOverhead(kept->second.overhead);
+  Hold(newest, kept);
+  return former;
+}
+
+// --- Letting go --------------------------------------------------------------
+
+void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
+                           size_t max_values, LetGo& let_go) {
+  Series& series = *snapshot.series;
+  CandidatesLike(snapshot).erase(snapshot.revision);
+  due_.erase({snapshot.due, snapshot.revision});
+  prefixes_.Remove(&snapshot);
+  by_revision_.erase(snapshot.revision);
+  opening_.erase(snapshot.revision);
+  newest_ = by_revision_.empty() ? 0 : by_revision_.rbegin()->first;
+  while (!snapshot.leases.empty()) {
+    EndLease(snapshot, snapshot.leases.begin());
+  }
+  overhead_bytes_ -= snapshot.overhead.bytes();
+  Add(leaving_overhead_, snapshot.overhead.bytes(), let_go.overhead);
+  leftover_bytes_ += snapshot.held_bytes;
+  if (!snapshot.held.empty()) leftovers_.push_back(std::move(snapshot.held));
+  if (snapshot.is_ready) --series.num_ready;
+  if (cause != Cause::kAbandoned) {
+    series.lost.push_back({snapshot.number, cause});
+    if (series.lost.size() > Series::kMostLost) series.lost.pop_front();
+  } else if (series.last_number == snapshot.number) {
+    series.last_number = snapshot.number_before;
+  }
+  auto node = series.snapshots.extract(snapshot.number);
+  if (cause == Cause::kDeleted && series.latest == node.key()) {
+    auto before = series.snapshots.lower_bound(series.latest);
+    series.latest =
+        before == series.snapshots.begin() ? 0 : std::prev(before)->first;
+  }
+  let_go.snapshots.push_back(std::move(node));
+  Sweep(max_values, let_go);
+}
+
+bool NamedSnapshots::Sweep(size_t max_values, LetGo& let_go) {
+  for (; let_go.num_swept < max_values && !leftovers_.empty();
+       ++let_go.num_swept) {
+    std::vector<FormerValues::Iterator>& values = leftovers_.front();
+    const FormerValues::Iterator value = values.back();
+    values.pop_back();
+    if (values.empty()) leftovers_.pop_front();
+    leftover_bytes_ -= value->second.value->bytes;
+    PassOn(value, let_go);
+  }
+  return leftovers_.empty();
+}
+
+void NamedSnapshots::PassOn(FormerValues::Iterator value, LetGo& let_go) {
+  const FormerValue& former = *value->second.value;
+  NamedSnapshot* const heir =
+      prefixes_.Newest(former.key, former.since, former.until);
+  if (heir == nullptr) {
+    const uint64_t overhead = value->second.overhead.bytes();
+    overhead_bytes_ -= overhead;
+    Add(leaving_overhead_, overhead, let_go.overhead);
+    Add(leaving_values_, former.bytes, let_go.value_bytes);
+    let_go.values.push_back(former_.Remove(value));
+    return;
+  }
+  Hold(*heir, value);
+}
+
+void NamedSnapshots::Hold(NamedSnapshot& snapshot,
+                          FormerValues::Iterator value) {
+  const bool is_first = snapshot.held.empty();
+  if (is_first) CandidatesLike(snapshot).erase(snapshot.revision);
+  snapshot.held.push_back(value);
+  snapshot.held_bytes += value->second.value->bytes;
+  if (is_first) CandidatesLike(snapshot).emplace(snapshot.revision, &snapshot);
+}
+
+NamedSnapshot* NamedSnapshots::Victim() const {
+  for (const auto& by_lease : candidates_) {
+    for (const ByRevision& candidates : by_lease) {
+      CountLook();
+      if (!candidates.empty()) return candidates.begin()->second;
+    }
+  }
+  return nullptr;
+}
+
+NamedSnapshot* NamedSnapshots::Surplus(Series& series) {
+  if (series.keep_last == 0) return nullptr;
+  auto it = series.snapshots.lower_bound(series.leased_until);
+  while (series.num_ready - series.num_leased_first > series.keep_last) {
+    CountLook();
+    auto& [number, snapshot] = *it++;
+    if (snapshot.leases.empty()) return &snapshot;
+    series.leased_until = number + 1;
+    ++series.num_leased_first;
+  }
+  return nullptr;
+}
+
+// --- Time --------------------------------------------------------------------
+
+template <typename Change>
+void NamedSnapshots::Reorder(NamedSnapshot& snapshot, Change change) {
+  CandidatesLike(snapshot).erase(snapshot.revision);
+  due_.erase({snapshot.due, snapshot.revision});
+  change();
+  snapshot.due =
+      snapshot.leases.empty() ? snapshot.end : absl::InfiniteDuration();
+  for (const auto& [id, lease] : snapshot.leases) {
+    CountLook();
+    snapshot.due = std::min(snapshot.due, lease.end);
+  }
+  CandidatesLike(snapshot).emplace(snapshot.revision, &snapshot);
+  if (snapshot.due < absl::InfiniteDuration()) {
+    due_.emplace(snapshot.due, snapshot.revision);
+  }
+}
+
+absl::Status NamedSnapshots::Lease(NamedSnapshot& snapshot, SnapshotLeaseId id,
+                                   absl::Duration end, absl::Duration now) {
+  const auto found = snapshot.leases.find(id);
+  if (end <= now) {
+    if (found != snapshot.leases.end()) {
+      Reorder(snapshot, [&] { EndLease(snapshot, found); });
+    }
+    return absl::OkStatus();
+  }
+  if (found != snapshot.leases.end()) {
+    Reorder(snapshot, [&] { found->second.end = end; });
+    return absl::OkStatus();
+  }
+  size_t& num_leases = leases_of_[id.caller];
+  if (num_leases >= kMaxLeases) {
+    return LimitReached("leases of snapshots of a caller", kMaxLeases);
+  }
+  ++num_leases;
+  Reservation overhead = *Reservation::Create(account_, BytesOf(id));
+  CountOverhead(overhead);
+  Reorder(snapshot, [&] {
+    snapshot.leases.emplace(std::move(id),
+                            NamedSnapshot::Lease{end, std::move(overhead)});
+  });
+  return absl::OkStatus();
+}
+
+void NamedSnapshots::EndLease(NamedSnapshot& snapshot,
+                              NamedSnapshot::Leases::iterator lease) {
+  const auto count = leases_of_.find(lease->first.caller);
+  if (--count->second == 0) leases_of_.erase(count);
+  overhead_bytes_ -= lease->second.overhead.bytes();
+  snapshot.leases.erase(lease);
+  Series& series = *snapshot.series;
+  if (snapshot.leases.empty() && snapshot.number < series.leased_until) {
+    series.leased_until = series.num_leased_first = 0;
+  }
+}
+
+NamedSnapshot* NamedSnapshots::TakeDue(absl::Duration now) {
+  if (due_.empty() || due_.begin()->first > now) return nullptr;
+  NamedSnapshot& snapshot = *by_revision_.find(due_.begin()->second)->second;
+  Reorder(snapshot, [&] {
+    for (auto lease = snapshot.leases.begin();
+         lease != snapshot.leases.end();) {
+      const auto ended = lease++;
+      if (ended->second.end <= now) EndLease(snapshot, ended);
+    }
+  });
+  return &snapshot;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,86 @@
+#include "service/store/keyspace/snapshots/named_values.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "service/store/keyspace/snapshots/letting_go.h"
+#include "service/store/keyspace/snapshots/named_snapshots.h"
+#include "service/store/keyspace/updates/key_access.h"
+
+namespace tensorkv {
+namespace {
+
+void TakeFor(NamedSnapshots& named, StoredKey& key, FormerValue& former) {
+  if (former.is_wanted) key.value_is_kept = true;
+  named.Take(former, key.ToTensor(), key.version);
+}
+
+// Takes the value of a key for named snapshots, in the key's queue.
+class ValueCapture final : public KeyAccess {
+ public:
+  // `named` outlives it.
+  ValueCapture(FormerValuePtr former, NamedSnapshots* named)
+      : former_(std::move(former)), named_(*named) {}
+
+  bool uses_states() const override { return false; }
+  void Begin(StoredKey& key) override { TakeFor(named_, key, *former_); }
+  uint64_t size_bytes() const override { return 0; }
+
+ private:
+  const FormerValuePtr former_;
+  NamedSnapshots& named_;
+};
+
+}  // namespace
+
+void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
+                  uint64_t more_bytes) {
+  const NamespaceState& state = transaction.state();
+  NamedSnapshots& named = *state.named;
+  NamedSnapshot* owner = named.NewestOf(key.name(), since, key.revision);
+  if (owner != nullptr && more_bytes > 0) {
+    const BytesNeeded more = {.device = more_bytes};
+    MakeRoom(transaction, more);
+    owner = named.NewestOf(key.name(), since, key.revision);
+    // None can stay that needs what there is no room for.
+    while (owner != nullptr && !CheckRoom(state, more).ok()) {
+      CloseSnapshot(transaction, *owner, NamedSnapshots::Cause::kRetained);
+      owner = named.NewestOf(key.name(), since, key.revision);
+    }
+  }
+  if (owner == nullptr) return;
+  if (!key.is_updating &&
+      named.TryExtend(key.name(), since, key.revision, key.value.get())) {
+    key.value_is_kept = true;
+    return;
+  }
+  const FormerValuePtr former =
+      named.Keep(key.name(), since, key.revision, key.value_bytes());
+  if (!key.is_updating) return TakeFor(named, key, *former);
+  named.Await(*former);
+  PendingUpdate capture;
+  capture.access = MakeRefCounted<ValueCapture>(former, &named);
+  key.pending().push_back(std::move(capture));
+}
+
+absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,
+                                        const NamedSnapshot& snapshot,
+                                        absl::string_view key) {
+  if (snapshot.Has(key)) {
+    const StoredKey* const stored = state.keys.Find(key);
+    if (stored != nullptr && stored->revision <= snapshot.revision) {
+      return ValueOfSnapshot{stored->version, stored->ToTensor()};
+    }
+    const FormerValue* const former =
+        state.named->FindFormer(key, snapshot.revision);
+    if (former != nullptr) {
+      return ValueOfSnapshot{former->version, former->value};
+    }
+  }
+  if (const auto fence = state.Fence()) {
+    RETURN_IF_ERROR(fence->CheckRead(state.name, key));
+  }
+  return state.NoSuchKey(key);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,41 @@
+#include "service/store/keyspace/snapshots/snapshot_status.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "contract/duration.h"
+#include "contract/timestamp.h"
+
+namespace tensorkv {
+
+void SetReply(const NamedSnapshot& snapshot, CreateSnapshotReply* reply) {
+  reply->set_number(snapshot.number);
+  reply->set_revision(snapshot.revision);
+  if (!snapshot.num_keys) return;
+  reply->set_num_keys(*snapshot.num_keys);
+  reply->set_bytes(*snapshot.bytes);
+}
+
+void SetStatus(const NamedSnapshot& snapshot, absl::Duration now,
+               v1::SnapshotStatus* status) {
+  status->set_series(snapshot.series->name);
+  status->set_number(snapshot.number);
+  status->set_revision(snapshot.revision);
+  EncodeTime(snapshot.create_time, status->mutable_create_time());
+  if (snapshot.end < absl::InfiniteDuration()) {
+    EncodeDuration(std::max(snapshot.end - now, absl::ZeroDuration()),
+                   status->mutable_time_left());
+  }
+  status->mutable_metadata()->insert(snapshot.metadata.begin(),
+                                     snapshot.metadata.end());
+  for (const std::string& prefix : snapshot.prefixes) {
+    if (!prefix.empty()) status->add_prefixes(prefix);
+  }
+  status->set_num_leases(static_cast<uint32_t>(snapshot.leases.size()));
+  if (!snapshot.num_keys) return;
+  status->set_num_keys(*snapshot.num_keys);
+  status->set_bytes(*snapshot.bytes);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,114 @@
+#include "service/store/keyspace/snapshots/snapshot_terms.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/duration.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr size_t kMaxPrefixes = 16;
+constexpr size_t kMaxMetadata = 64;
+constexpr size_t kMaxMetadataBytes = 4096;
+
+absl::Status InvalidIn(absl::string_view field, const absl::Status& status) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", status.message()));
+}
+
+template <typename Proto>
+absl::Status CheckMetadata(const Proto& metadata) {
+  size_t bytes = 0;
+  for (const auto& [name, value] : metadata) {
+    bytes += name.size() + value.size();
+  }
+  if (metadata.size() <= kMaxMetadata && bytes <= kMaxMetadataBytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "metadata: expected at most ", kMaxMetadata, " entries and ",
+      kMaxMetadataBytes, " bytes, got ", metadata.size(), " and ", bytes));
+}
+
+// Sets the prefixes in order, each once.
+template <typename Proto>
+absl::Status SetPrefixes(const Proto& proto, SnapshotTerms& terms) {
+  if (static_cast<size_t>(proto.size()) > kMaxPrefixes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prefixes: expected at most ", kMaxPrefixes, ", got ", proto.size()));
+  }
+  for (const std::string& prefix : proto) {
+    if (absl::Status status = CheckKey(prefix); !status.ok()) {
+      return InvalidIn("prefixes", status);
+    }
+    terms.prefixes.push_back(prefix);
+  }
+  if (terms.prefixes.empty()) terms.prefixes.emplace_back();
+  std::sort(terms.prefixes.begin(), terms.prefixes.end());
+  terms.prefixes.erase(
+      std::unique(terms.prefixes.begin(), terms.prefixes.end()),
+      terms.prefixes.end());
+  return absl::OkStatus();
+}
+
+template <typename Proto>
+absl::StatusOr<SnapshotTerms> Read(const Proto& proto) {
+  SnapshotTerms terms;
+  RETURN_IF_ERROR(CheckSeriesName("series", proto.series()));
+  RETURN_IF_ERROR(CheckMetadata(proto.metadata()));
+  RETURN_IF_ERROR(SetPrefixes(proto.prefixes(), terms));
+  terms.series = proto.series();
+  if (proto.has_number()) terms.number = proto.number();
+  if (proto.has_expected_latest()) {
+    terms.expected_latest = proto.expected_latest();
+  }
+  terms.metadata.insert(proto.metadata().begin(), proto.metadata().end());
+  terms.keep_last = proto.keep_last();
+  if (!proto.has_time_to_live()) return terms;
+  ASSIGN_OR_RETURN(terms.time_to_live,
+                   DecodeDuration("time_to_live", proto.time_to_live()));
+  if (terms.time_to_live > absl::ZeroDuration()) return terms;
+  return absl::InvalidArgumentError(
+      absl::StrCat("time_to_live: expected more than zero, got ",
+                   absl::FormatDuration(terms.time_to_live)));
+}
+
+}  // namespace
+
+absl::Status CheckSeriesName(absl::string_view field, absl::string_view name) {
+  if (absl::Status status = CheckKey(name); !status.ok()) {
+    return InvalidIn(field, status);
+  }
+  if (name.size() <= kMaxNamespaceBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, ": expected at most ",
+                                                 kMaxNamespaceBytes,
+                                                 " bytes, got ", name.size()));
+}
+
+absl::StatusOr<SnapshotTerms> TermsOf(const CreateSnapshotRequest& request) {
+  return Read(request);
+}
+
+absl::StatusOr<SnapshotTerms> TermsOf(const PublishAs& publish_as) {
+  return Read(publish_as);
+}
+
+absl::Status CheckReference(const SnapshotReference& reference) {
+  RETURN_IF_ERROR(CheckSeriesName("series", reference.series()));
+  const bool is_latest =
+      reference.selector_case() == SnapshotReference::kLatest;
+  if (reference.selector_case() != SnapshotReference::SELECTOR_NOT_SET &&
+      (!is_latest || reference.latest())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "snapshot: expected a number, the latest, or at least a number, got "
+      "none of these");
+}
+
+}  // namespace tensorkv
