@@ -111,7 +111,7 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
   X(ResizeCluster)
 
 // Methods of peers: those that move partitions, and those that make sums
-// together.
+// together. The others are CheckShares.
 #define TENSORKV_MOVE_METHODS(X) \
   X(BeginMove)                   \
   X(SendMovePart)                \

@@ -51,9 +51,13 @@ absl::Status PlacementStage::Admit(const StagedCall& call) const {
 }
 
 absl::StatusOr<ListReply> PlacementStage::List(
-    absl::string_view name_space,
+    const ListRequest& request,
     absl::FunctionRef<absl::StatusOr<ListReply>()> list) const {
-  if (IsOfAll(name_space).value_or(false)) return list();
+  const std::string& name_space = request.namespace_();
+  // A share of a snapshot has keys of the time when it was taken.
+  if (request.at().uid() != 0 || IsOfAll(name_space).value_or(false)) {
+    return list();
+  }
   std::shared_ptr<const KnownPlacement::View> view = known_.view();
   if (view == nullptr) return list();
   for (;;) {

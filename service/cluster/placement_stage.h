@@ -48,12 +48,12 @@ class PlacementStage final : public CallStage {
   // moved, and the values to pull are at another server.
   absl::Status Admit(const StagedCall& call) const override;
 
-  // Returns the keys that this server owns, of those that `list` returns for
-  // that namespace. Errors: those of `list` · Unavailable (KEY_NOT_RESTORED, or
-  // the caller knows a newer placement), so that none is taken for one that is
-  // not there.
+  // Returns the keys that this server owns, of those that `list` returns to the
+  // request; all of a share of a snapshot. Errors: those of `list` ·
+  // Unavailable (KEY_NOT_RESTORED, or the caller knows a newer placement), so
+  // that none is taken for one that is not there.
   absl::StatusOr<ListReply> List(
-      absl::string_view name_space,
+      const ListRequest& request,
       absl::FunctionRef<absl::StatusOr<ListReply>()> list) const;
 
  private:

@@ -142,6 +142,7 @@ void Handlers::ChooseThreads() {
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
   choose(Method::kResizeCluster, Threads::kCluster);
+  choose(Method::kCheckShares, Threads::kCluster);
 #define TENSORKV_CHOOSE(name, ...) choose(Method::k##name, Threads::kCluster);
   TENSORKV_MOVE_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE

@@ -38,6 +38,7 @@ class Engine {
   Staging& staging() { return store_; }
   Snapshots& snapshots() { return store_; }
   PartitionMoves& partition_moves() { return store_; }
+  SnapshotShares& snapshot_shares() { return store_; }
   Alarms& alarms() { return alarms_; }
   EventLog& event_log() { return event_log_; }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/cluster/snapshot_sweep.h"
 #include "service/mirror/peer_call.h"
 #include "service/rpc/message_codec.h"
 
@@ -29,6 +30,15 @@ absl::StatusOr<grpc::ByteBuffer> PeerService::TakeStep(
   return Serialize(PeerResponse<Request>(), parts_.limits);
 }
 
+absl::StatusOr<grpc::ByteBuffer> PeerService::CheckShares(
+    grpc::ByteBuffer* bytes) const {
+  v1::CheckSharesRequest request;
+  RETURN_IF_ERROR(Parse(bytes, parts_.limits, &request));
+  ASSIGN_OR_RETURN(const v1::CheckSharesResponse response,
+                   AnswerAsHome(*parts_.placement, request, *parts_.shares));
+  return Serialize(response, parts_.limits);
+}
+
 template <typename Request>
 void PeerService::Mirror(grpc::ByteBuffer* bytes, Responder respond) const {
   Request request;
@@ -50,10 +60,12 @@ void PeerService::Handle(Method method, grpc::ByteBuffer* bytes,
     return std::move(respond)(TakeStep<v1::name##Request>(bytes, context));
     TENSORKV_MOVE_METHODS(TENSORKV_CASE)
 #undef TENSORKV_CASE
+    case Method::kCheckShares:
+      return std::move(respond)(CheckShares(bytes));
 #define TENSORKV_CASE(name, ...) \
   case Method::k##name:          \
     return Mirror<v1::name##Request>(bytes, std::move(respond));
-    TENSORKV_MIRROR_METHODS(TENSORKV_CASE)
+      TENSORKV_MIRROR_METHODS(TENSORKV_CASE)
 #undef TENSORKV_CASE
     default:
       std::move(respond)(absl::InternalError(

@@ -9,11 +9,13 @@
 #include "absl/status/statusor.h"
 #include "contract/method.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "service/cluster/known_placement.h"
 #include "service/mirror/mirror_exchange.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/message_limits.h"
 #include "service/security/access_control.h"
 #include "service/server/cluster_part.h"
+#include "service/store/snapshot_shares.h"
 
 namespace tensorkv {
 
@@ -27,6 +29,8 @@ class PeerService {
     MirrorExchange* mirrors = nullptr;
     // Returns null if the server is in no cluster, or not yet.
     std::function<ClusterPart*()> cluster;
+    const KnownPlacement* placement = nullptr;
+    SnapshotShares* shares = nullptr;
     const AccessControl* access = nullptr;
     MessageLimits limits;
   };
@@ -39,11 +43,12 @@ class PeerService {
               const CallContext& context, Responder respond) const;
 
  private:
-  // TakeStep answers a call of TENSORKV_MOVE_METHODS, and Mirror one of
-  // TENSORKV_MIRROR_METHODS.
+  // TakeStep answers a call of TENSORKV_MOVE_METHODS, CheckShares that of
+  // its name, and Mirror one of TENSORKV_MIRROR_METHODS.
   template <typename Request>
   absl::StatusOr<grpc::ByteBuffer> TakeStep(grpc::ByteBuffer* bytes,
                                             const CallContext& context) const;
+  absl::StatusOr<grpc::ByteBuffer> CheckShares(grpc::ByteBuffer* bytes) const;
   template <typename Request>
   void Mirror(grpc::ByteBuffer* bytes, Responder respond) const;
 

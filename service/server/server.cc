@@ -57,7 +57,6 @@ void LogAudit(const std::string& line) {
 
 // A GPU whose work does not end for so long stands still, for /healthz too.
 constexpr absl::Duration kDeviceTimeout = absl::Seconds(15);
-
 // 0 would mean none.
 uint64_t NewIdentity() {
   return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
@@ -148,6 +147,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
                    mirroring_.SetPlacement(view);
                    engine_.NameDefault(DefaultUidOf(view.placement().cluster));
                    engine_.partition_moves().Own(view.own_partitions());
+                   snapshot_sweep_.Start();
                  }),
       own_keys_(&placement_, std::bind_front(&Engine::Knows, &engine_),
                 std::bind_front(&Engine::IsMirrored, &engine_)),
@@ -165,8 +165,14 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
               .cluster = [this] { return cluster_part(); }}),
       peer_calls_({.mirrors = mirroring_.exchange(),
                    .cluster = [this] { return cluster_part(); },
+                   .placement = &placement_,
+                   .shares = &engine_.snapshot_shares(),
                    .access = &access_,
                    .limits = LimitsOf(options)}),
+      snapshot_sweep_([this, ask = MakeAskHome(std::bind_front(
+                                 &ServerFiles::ChannelTo, files_.get()))] {
+        SweepShares(placement_, ask, engine_.snapshot_shares());
+      }),
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
@@ -210,9 +216,8 @@ CallDispatch::Parts Server::StagedStoreParts() {
           .shows = std::bind_front(&AccessControl::Allows, &access_,
                                    Method::kListNamespaces),
           .list = [this](const ListRequest& request, const CallContext& of) {
-            return own_keys_.List(request.namespace_(), [&] {
-              return engine_.store().List(request, of);
-            });
+            return own_keys_.List(
+                request, [&] { return engine_.store().List(request, of); });
           }};
 }
 
@@ -571,6 +576,7 @@ void Server::Shutdown(absl::Duration grace) {
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();
   grpc_server_->Shutdown(end);
   if (cluster_part_ != nullptr) cluster_part_->Stop();
+  snapshot_sweep_.Stop();
 }
 
 void Server::StopServing() {

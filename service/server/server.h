@@ -24,6 +24,7 @@
 #include "service/cluster/known_placement.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/placement_stage.h"
+#include "service/cluster/snapshot_sweep.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
 #include "service/metrics/readings.h"
@@ -193,6 +194,7 @@ class Server {
   std::unique_ptr<Checkpoints> checkpoints_;
   ServerCalls calls_;
   const PeerService peer_calls_;
+  SnapshotSweep snapshot_sweep_;
   GrpcServerMetrics call_metrics_;
   CallLog call_log_;
   StripedCalls striped_calls_;

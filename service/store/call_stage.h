@@ -59,7 +59,10 @@ struct StagedCall {
   StagedCall(const Request& request, const Caller& by)
       : StagedCall(kMethodOf<Request>, "", by) {
     if constexpr (kHasNamespace<Request>) name_space = NamespaceIn(request);
-    if constexpr (kNamesKeys<Request>) keys.emplace(EntriesIn(request));
+    if constexpr (kNamesKeys<Request>) {
+      // A share of a snapshot has keys of the time when it was taken.
+      if (!ReadsShare(request)) keys.emplace(EntriesIn(request));
+    }
     if constexpr (requires { request.worker->rank; }) {
       if (request.worker) rank = request.worker->rank;
     }
@@ -67,6 +70,17 @@ struct StagedCall {
       if (request.has_call_id()) id_message = &request.call_id();
     } else if constexpr (kHasCallId<Request>) {
       if (request.call_id) id = &*request.call_id;
+    }
+  }
+  // Returns whether the call reads a server's share of a cluster's snapshot.
+  template <typename Request>
+  static bool ReadsShare(const Request& request) {
+    if constexpr (requires { request.at->uid(); }) {
+      return request.at && request.at->uid() != 0;
+    } else if constexpr (requires { request.at().uid(); }) {
+      return request.at().uid() != 0;
+    } else {
+      return false;
     }
   }
   StagedCall(Method called, absl::string_view in, const Caller& by)
@@ -84,7 +98,7 @@ struct StagedCall {
   const Caller& caller;
   // Is as the call has it; empty names the namespace "default", or none.
   absl::string_view name_space;
-  // Nothing for a call that is about no keys of its own.
+  // Nothing for a call that is about no keys of its own, or no present ones.
   std::optional<KeysView> keys;
   // That of the worker that pushes or pulls.
   std::optional<uint32_t> rank;

@@ -49,6 +49,10 @@ class KeyFence {
     bool Fences(absl::string_view name_space, absl::string_view key) const {
       return StateOf(name_space, key) == State::kFenced;
     }
+    // Returns whether it is another server's, also while it comes here.
+    bool IsGone(absl::string_view name_space, absl::string_view key) const {
+      return StateOf(name_space, key) == State::kGone;
+    }
 
    private:
     friend class KeyFence;

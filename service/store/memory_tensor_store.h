@@ -34,6 +34,7 @@
 #include "service/store/partition_moves.h"
 #include "service/store/recent_deletes.h"
 #include "service/store/snapshot.h"
+#include "service/store/snapshot_shares.h"
 #include "service/store/staging.h"
 #include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
@@ -47,7 +48,8 @@ class MemoryTensorStore final : public TensorStore,
                                 public Staging,
                                 public NamespaceSummaries,
                                 public Snapshots,
-                                public PartitionMoves {
+                                public PartitionMoves,
+                                public SnapshotShares {
  public:
   // `device` and `alarms` outlive the store and every tensor pulled from it.
   // REQUIRES: a device other than the host has a budget.
@@ -123,6 +125,12 @@ class MemoryTensorStore final : public TensorStore,
       const PartitionSet& partitions) override;
   void Own(const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
+
+  std::vector<v1::CheckSharesRequest> SharesToCheck() const override;
+  v1::CheckSharesResponse CheckShares(
+      const v1::CheckSharesRequest& request) override;
+  void DropShares(const v1::CheckSharesRequest& request,
+                  const v1::CheckSharesResponse& response) override;
 
   // Returns whether `caller` has made that call in that namespace, or is making
   // it, so that its repeat has an answer.

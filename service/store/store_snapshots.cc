@@ -106,4 +106,32 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
   return absl::OkStatus();
 }
 
+// --- Shares of a cluster's --------------------------------------------------
+
+std::vector<v1::CheckSharesRequest> MemoryTensorStore::SharesToCheck() const {
+  std::vector<v1::CheckSharesRequest> requests;
+  for (const NamespacePtr& name_space : All()) {
+    std::vector<v1::CheckSharesRequest> more = name_space->SharesToCheck();
+    std::move(more.begin(), more.end(), std::back_inserter(requests));
+  }
+  return requests;
+}
+
+v1::CheckSharesResponse MemoryTensorStore::CheckShares(
+    const v1::CheckSharesRequest& request) {
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.namespace_(), request.namespace_uid());
+  if (found.ok()) return (*found)->CheckShares(request);
+  v1::CheckSharesResponse response;
+  *response.mutable_unknown() = request.uids();
+  return response;
+}
+
+void MemoryTensorStore::DropShares(const v1::CheckSharesRequest& request,
+                                   const v1::CheckSharesResponse& response) {
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.namespace_(), request.namespace_uid());
+  if (found.ok()) (*found)->DropShares(response);
+}
+
 }  // namespace tensorkv

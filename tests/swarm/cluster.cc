@@ -209,7 +209,7 @@ Server::Server(std::string name, MemoryTensorStoreOptions options,
            .namespaces = &store_,
            .stages = {&own_keys_},
            .list = [this](const ListRequest& request, const CallContext& in) {
-             return own_keys_.List(request.namespace_(),
+             return own_keys_.List(request,
                                    [&] { return store_.List(request, in); });
            }}) {
   if (name_.empty()) return;

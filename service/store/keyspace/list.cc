@@ -37,10 +37,11 @@ absl::StatusOr<std::vector<KeyMetadata>> NextKeys(NamespaceState& state,
   if (request.has_at()) {
     ASSIGN_OR_RETURN(
         NamedSnapshot* const snapshot,
-        FindSnapshot(state, reply.snapshot_number() == 0
-                                ? request.at()
-                                : SnapshotOf(request.at().series(),
-                                             reply.snapshot_number())));
+        FindSnapshot(
+            state,
+            reply.snapshot_number() == 0 || request.at().uid() != 0
+                ? request.at()
+                : SnapshotOf(request.at().series(), reply.snapshot_number())));
     if (snapshot == nullptr) return NoSuchSeries(request.at().series());
     reply.set_snapshot_number(snapshot->number);
     return ListAt(state, *snapshot, request.prefix(), last);

@@ -25,6 +25,7 @@
 #include "service/store/snapshot.h"
 #include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
+#include "tensorkv/v1/peer.pb.h"
 
 namespace tensorkv {
 
@@ -180,6 +181,11 @@ class Namespace {
 #undef TENSORKV_VERB
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done);
+
+  // Do what SnapshotShares says.
+  std::vector<v1::CheckSharesRequest> SharesToCheck() const;
+  v1::CheckSharesResponse CheckShares(const v1::CheckSharesRequest& request);
+  void DropShares(const v1::CheckSharesResponse& unknown);
 
   // Do what Staging says.
   absl::Status CheckInit(const InitRequest& request,

@@ -68,6 +68,7 @@ class StatCall : public std::enable_shared_from_this<StatCall> {
         [self = shared_from_this()](absl::StatusOr<uint64_t> number) {
           if (!number.ok()) return self->End(number.status());
           self->at_ = SnapshotOf(self->request_.at().series(), *number);
+          self->at_->set_uid(self->request_.at().uid());
           self->GoOn(self->ReadKeys());
         },
         {.num_keys = static_cast<size_t>(request_.keys_size()),

@@ -1,6 +1,7 @@
 #include "service/store/keyspace/transaction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/store/keyspace/namespace_state.h"
@@ -26,6 +27,9 @@ void Transaction::Unlock() {
   state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;
   state_.mutex.unlock();
+  for (TaskPool::Task& task : std::exchange(tasks_, {})) {
+    state_.Submit(std::move(task));
+  }
 }
 
 Transaction::~Transaction() {

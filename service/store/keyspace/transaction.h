@@ -15,6 +15,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
+#include "base/task_pool.h"
 #include "service/store/keyspace/rounds/rounds.h"
 #include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
@@ -125,6 +126,10 @@ class Transaction {
   // Returns what goes likewise of named snapshots.
   NamedSnapshots::LetGo& let_go() { return let_go_; }
 
+  // Has the pool run `task`, which is handed over once the mutex is unlocked,
+  // unless the store has ended.
+  void Submit(TaskPool::Task task) { tasks_.push_back(std::move(task)); }
+
   // Have the observer told after the change.
   void ReportLostWorker(std::string worker) {
     effects_.lost_workers.push_back(std::move(worker));
@@ -165,6 +170,7 @@ class Transaction {
   uint64_t revision_ = 0;  // 0 as long as nobody has asked
   std::vector<Dropped> dropped_;
   NamedSnapshots::LetGo let_go_;
+  std::vector<TaskPool::Task> tasks_;
   Effects effects_;
   std::optional<WorkOfChange> work_;
 };

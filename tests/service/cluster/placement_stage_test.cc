@@ -163,7 +163,7 @@ TEST_F(PlacementStageTest, ListIsOfThePlacementThatItNames) {
     return ListReply();
   };
 
-  ASSERT_OK_AND_ASSIGN(const ListReply reply, stage_.List("", list));
+  ASSERT_OK_AND_ASSIGN(const ListReply reply, stage_.List(ListRequest(), list));
 
   ASSERT_EQ(reply.keys_size(), 1);
   EXPECT_EQ(reply.keys(0).key(), KeyOfServer("a"));

@@ -63,6 +63,7 @@ const std::map<std::string, char>& Table() {
                                       {"BeginMove", 'S'},
                                       {"SendMovePart", 'S'},
                                       {"CommitMove", 'S'},
+                                      {"CheckShares", 'S'},
                                       {"AnnounceRounds", 'S'},
                                       {"BeginSums", 'S'},
                                       {"RunSums", 'S'},

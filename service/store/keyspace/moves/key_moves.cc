@@ -173,6 +173,10 @@ void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   state.restored_versions =
       std::max(state.restored_versions, snapshot.restored_versions);
   state.revisions.Raise(snapshot.revision);
+  for (const auto& [name, latest] : snapshot.series) {
+    // Where there is no room, the home's last number may be given again.
+    state.named->RestoreSeries(name, latest).IgnoreError();
+  }
   const bool has_keys = HasOpenKeys(state);
   // Workers that have come or left since the first keys came here need not have
   // known of this server.

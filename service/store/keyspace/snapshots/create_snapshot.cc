@@ -1,4 +1,5 @@
-// CreateSnapshot: takes a snapshot between the changes of others.
+// CreateSnapshot: takes a snapshot between the changes of others; of a cluster,
+// in steps.
 
 #include <memory>
 #include <utility>
@@ -6,6 +7,7 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/call_at_snapshot.h"
+#include "service/store/keyspace/snapshots/cluster_shares.h"
 #include "service/store/keyspace/snapshots/snapshot_status.h"
 #include "service/store/keyspace/snapshots/snapshot_terms.h"
 #include "service/store/keyspace/snapshots/taking.h"
@@ -20,18 +22,28 @@ class CreateCall final : public CallAtSnapshot<CreateSnapshotReply> {
   using CallAtSnapshot::CallAtSnapshot;
 
   void Fail(const absl::Status& status) override {
-    Series* const series = state_.named->Find(reference_.series());
-    NamedSnapshot* const taken = series->Find(reference_.number());
+    NamedSnapshot* const taken = state_.named->FindUid(reference_.uid());
     if (taken != nullptr) taken->is_abandoned = true;
     CallAtSnapshot::Fail(status);
   }
 };
 
-absl::StatusOr<PublishedSnapshot> TakeNow(NamespaceState& state,
+// Returns a reference to what is taken; to a share that is there already, if it
+// is one.
+absl::StatusOr<SnapshotReference> TakeNow(NamespaceState& state,
                                           SnapshotTerms terms) {
   Transaction transaction(state);
   RETURN_IF_ERROR(CheckCanTake(transaction, terms));
-  return TakeSnapshot(transaction, std::move(terms), nullptr);
+  SnapshotReference reference = SnapshotOf(terms.series, 0);
+  if (terms.uid == 0) terms.uid = NewSnapshotUid();
+  reference.set_uid(terms.uid);
+  if (NamedSnapshot* const earlier = state.named->FindUid(terms.uid)) {
+    reference.set_number(earlier->number);
+    return reference;
+  }
+  reference.set_number(
+      TakeSnapshot(transaction, std::move(terms), nullptr).number);
+  return reference;
 }
 
 }  // namespace
@@ -39,9 +51,16 @@ absl::StatusOr<PublishedSnapshot> TakeNow(NamespaceState& state,
 void Namespace::CreateSnapshot(CreateSnapshotRequest request,
                                CallContext context,
                                ReplyCallback<CreateSnapshotReply> done) {
+  if (request.step() == CreateSnapshotRequest::NAME) {
+    return std::move(done)(NameShare(*state_, request));
+  }
   absl::StatusOr<SnapshotTerms> terms = TermsOf(request);
   if (!terms.ok()) return std::move(done)(terms.status());
-  const absl::StatusOr<PublishedSnapshot> taken =
+  if (request.step() == CreateSnapshotRequest::RESERVE) {
+    return std::move(done)(
+        ReserveNumber(*state_, *std::move(terms), context.timeout));
+  }
+  const absl::StatusOr<SnapshotReference> taken =
       TakeNow(*state_, *std::move(terms));
   if (!taken.ok()) return std::move(done)(taken.status());
   const auto read = [](NamedSnapshot& snapshot) {
@@ -49,9 +68,9 @@ void Namespace::CreateSnapshot(CreateSnapshotRequest request,
     SetReply(snapshot, &reply);
     return reply;
   };
-  StartCall(*state_, std::make_shared<CreateCall>(
-                         *state_, SnapshotOf(request.series(), taken->number),
-                         std::move(context), read, std::move(done)));
+  StartCall(*state_,
+            std::make_shared<CreateCall>(*state_, *taken, std::move(context),
+                                         read, std::move(done)));
 }
 
 }  // namespace tensorkv

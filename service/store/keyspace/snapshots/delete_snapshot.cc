@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/cluster_shares.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_terms.h"
@@ -15,6 +16,12 @@
 
 namespace tensorkv {
 namespace {
+
+constexpr int kMaxUids = 1024;
+
+void AddGone(const Series& series, DeleteSnapshotReply& reply) {
+  for (const uint64_t uid : GoneUids(series)) reply.add_gone(uid);
+}
 
 // Deletes the first snapshots with numbers up to `last`, and counts them.
 // Returns whether these were all.
@@ -50,6 +57,8 @@ absl::StatusOr<DeleteSnapshotReply> DeleteAll(NamespaceState& state,
     if (last == 0) last = series->last_number;
     is_all = DeleteSome(transaction, *series, last, reply);
   }
+  MutexLock lock(&state.mutex);
+  AddGone(*state.named->Find(name), reply);
   return reply;
 }
 
@@ -64,12 +73,26 @@ absl::StatusOr<DeleteSnapshotReply> DeleteOne(
   CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kDeleted);
   DeleteSnapshotReply reply;
   reply.set_num_deleted(1);
+  AddGone(*series, reply);
+  return reply;
+}
+
+absl::StatusOr<DeleteSnapshotReply> DeleteUids(
+    NamespaceState& state, const DeleteSnapshotRequest& request) {
+  if (request.uids_size() > kMaxUids) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "uids: expected at most ", kMaxUids, ", got ", request.uids_size()));
+  }
+  ASSIGN_OR_RETURN(const uint64_t num_deleted, DropUids(state, request.uids()));
+  DeleteSnapshotReply reply;
+  reply.set_num_deleted(num_deleted);
   return reply;
 }
 
 absl::StatusOr<DeleteSnapshotReply> DeleteNow(
     NamespaceState& state, const DeleteSnapshotRequest& request,
     const CallContext& context) {
+  if (!request.uids().empty()) return DeleteUids(state, request);
   RETURN_IF_ERROR(CheckSeriesName("series", request.series()));
   return request.has_number() ? DeleteOne(state, request)
                               : DeleteAll(state, request.series(), context);

@@ -18,8 +18,8 @@ constexpr size_t kValuesPerLock = kKeysPerLock;
 
 // Has the pool let go of what is left over, some for each locking. Of that,
 // older snapshots may have values yet, and too many of them.
-void SweepOnPool(NamespaceState& state) {
-  state.Submit([state = state.shared_from_this()] {
+void SweepOnPool(Transaction& transaction) {
+  transaction.Submit([state = transaction.state().shared_from_this()] {
     for (bool is_all = false; !is_all;) {
       Transaction transaction(*state, Transaction::Thread::kOwn);
       is_all = state->named->Sweep(kValuesPerLock, transaction.let_go());
@@ -43,7 +43,7 @@ void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
   const bool had_leftovers = state.named->has_leftovers();
   state.named->Close(snapshot, cause, kValuesPerLock, transaction.let_go());
   state.snapshots->EndReading();
-  if (!had_leftovers && state.named->has_leftovers()) SweepOnPool(state);
+  if (!had_leftovers && state.named->has_leftovers()) SweepOnPool(transaction);
   if (!is_ready) Wake(transaction, SnapshotTopic(series.name));
 }
 
@@ -83,8 +83,7 @@ void TrimSeries(Transaction& transaction, Series& series) {
     CloseSnapshot(transaction, *surplus, NamedSnapshots::Cause::kKeepLast);
   }
   // The series stays where it is, as long as the namespace does.
-  NamespaceState& state = transaction.state();
-  state.Submit([state = state.shared_from_this(), &series] {
+  transaction.Submit([state = transaction.state().shared_from_this(), &series] {
     Transaction transaction(*state, Transaction::Thread::kOwn);
     TrimSeries(transaction, series);
   });

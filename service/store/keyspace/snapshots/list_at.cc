@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
+#include "contract/slices.h"
 #include "service/store/keyspace/snapshots/named_values.h"
 #include "service/store/looks.h"
 
@@ -71,7 +72,12 @@ std::vector<KeyMetadata> ListAt(const NamespaceState& state,
   size_t num_names = kKeysPerLock;
   std::string end;
   std::optional<absl::string_view> before;
-  for (const absl::string_view each : snapshot.prefixes) {
+  std::vector<absl::string_view> parts(snapshot.prefixes.begin(),
+                                       snapshot.prefixes.end());
+  // Slices come after all other keys, whatever keys they are of.
+  const bool has_all = parts.front().empty();
+  if (!has_all) parts.push_back(kSliceMark);
+  for (const absl::string_view each : parts) {
     if (!absl::StartsWith(each, prefix) && !absl::StartsWith(prefix, each)) {
       continue;
     }
@@ -83,6 +89,11 @@ std::vector<KeyMetadata> ListAt(const NamespaceState& state,
     if (!end.empty()) break;
   }
   *last = std::move(end);
+  if (!has_all || snapshot.fence != nullptr) {
+    std::erase_if(keys, [&](const KeyMetadata& key) {
+      return !HasKey(state, snapshot, key.name);
+    });
+  }
   std::sort(keys.begin(), keys.end(),
             [](const KeyMetadata& a, const KeyMetadata& b) {
               return a.name < b.name;

@@ -78,7 +78,8 @@ bool AddSome(const NamespaceState& state, const std::string& prefix,
     auto next = it->first == page.last.series
                     ? series.snapshots.upper_bound(page.last.number)
                     : series.snapshots.begin();
-    for (; next != series.snapshots.end() && next->second.is_ready; ++next) {
+    for (; next != series.snapshots.end(); ++next) {
+      if (!next->second.is_ready) continue;
       if (page.is_full()) page.reply.set_next_page_token(page.last.ToToken());
       if (page.is_full() || page.bytes > max_bytes) return !page.is_full();
       CountLook();

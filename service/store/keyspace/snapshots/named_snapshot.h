@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,13 +18,18 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
+#include "contract/slices.h"
 #include "service/store/byte_budget.h"
+#include "service/store/key_fence.h"
 #include "service/store/keyspace/snapshots/former_values.h"
 #include "service/store/keyspace/updates/pending_update.h"
 
 namespace tensorkv {
 
 struct Series;
+
+// What a series keeps if it is to keep all.
+inline constexpr uint32_t kKeepAll = UINT32_MAX;
 
 // On which terms a snapshot is taken: what a CreateSnapshot, or a PublishAs,
 // says.
@@ -36,6 +42,10 @@ struct SnapshotTerms {
   std::map<std::string, std::string> metadata;
   absl::Duration time_to_live = absl::InfiniteDuration();
   uint32_t keep_last = 0;
+  // That of the snapshot; 0: it has a new one.
+  uint64_t uid = 0;
+  // Says that it is a share of a cluster's snapshot.
+  bool is_share = false;
   // Counts the series, if that is new; NamedSnapshots::Check sets it.
   Reservation series_overhead;
 };
@@ -57,10 +67,10 @@ struct NamedSnapshot {
   };
   using Leases = std::map<SnapshotLeaseId, Lease>;
 
-  // Returns whether it has keys of that name.
-  bool Has(absl::string_view key) const {
+  // Returns whether it has keys of that name: a slice has that of its key.
+  bool Has(absl::string_view name) const {
     return std::any_of(prefixes.begin(), prefixes.end(),
-                       [key](const std::string& prefix) {
+                       [key = WholeKeyOf(name)](const std::string& prefix) {
                          return absl::StartsWith(key, prefix);
                        });
   }
@@ -70,12 +80,23 @@ struct NamedSnapshot {
 
   Series* series = nullptr;
   uint64_t number = 0;
+  // Never 0; tells it from all others of the namespace, at all servers.
+  uint64_t uid = 0;
+  // Says that it is a share of a cluster's snapshot, which is found by its uid
+  // alone; on no other terms, until it is named, than that it is let go.
+  bool is_share = false;
+  // The servers that have shares of it, where it is that of a cluster.
+  std::vector<std::string> servers;
   // The last one that the series had given.
   uint64_t number_before = 0;
   uint64_t revision = 0;
   std::vector<std::string> prefixes;
   std::map<std::string, std::string> metadata;
   absl::Time create_time;
+  // Which keys were another server's, though they may have been on their way
+  // here; null: none were.
+  std::shared_ptr<const KeyFence::View> fence;
+  absl::Duration time_to_live = absl::InfiniteDuration();
   absl::Duration end = absl::InfiniteDuration();
   // Holds for the series once the snapshot is ready, unless it is 0.
   uint32_t keep_last = 0;
@@ -106,6 +127,7 @@ struct Series {
   enum class Cause { kRetained, kExpired, kKeepLast, kDeleted, kAbandoned };
   struct Lost {
     uint64_t number = 0;
+    uint64_t uid = 0;
     Cause cause = Cause::kRetained;
   };
   // Bounds what is remembered of those that have gone.
@@ -132,6 +154,8 @@ struct Series {
   uint64_t leased_until = 0;
   size_t num_leased_first = 0;
   Snapshots snapshots;
+  // Shares of those of a cluster, by their uids.
+  Snapshots shares;
   // The last ones that have gone, the latest last.
   std::deque<Lost> lost;
   Reservation overhead;

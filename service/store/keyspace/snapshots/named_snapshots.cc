@@ -16,12 +16,14 @@ namespace {
 // Bounds the series of a namespace, and the leases of a caller there.
 constexpr size_t kMaxSeries = 1 << 16;
 constexpr size_t kMaxLeases = 1024;
+// Bounds what is remembered of shares that were let go.
+constexpr size_t kMaxLostShares = 1024;
 
 // Count what a series, a snapshot, one of its prefixes and a lease take beside
 // their texts, with their places in maps and what the allocator adds.
 constexpr uint64_t kSeriesBytes =
     sizeof(Series) + Series::kMostLost * sizeof(Series::Lost) + 100;
-constexpr uint64_t kSnapshotBytes = sizeof(NamedSnapshot) + 400;
+constexpr uint64_t kSnapshotBytes = sizeof(NamedSnapshot) + 440;
 constexpr uint64_t kSnapshotPartBytes = 200;
 
 RefPtr<BudgetAccount> Unbounded() {
@@ -39,6 +41,36 @@ absl::Status LimitReached(absl::string_view what, size_t limit) {
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                         what, ": expected at most ", limit, ", got one more")),
                     Reason::kLimitReached, {{"limit", limit}});
+}
+
+// Checks that the series may give the number of the terms.
+absl::Status CheckNumber(const SnapshotTerms& terms, const Series* series) {
+  const uint64_t last = series == nullptr ? 0 : series->last_number;
+  if (terms.expected_latest && *terms.expected_latest != last) {
+    return WithReason(
+        absl::AbortedError(absl::StrCat("series ", Quoted(terms.series),
+                                        ": expected ", *terms.expected_latest,
+                                        " to be the latest, got ", last)),
+        Reason::kSnapshotConflict,
+        {{"series", terms.series}, {"latest", last}});
+  }
+  const uint64_t number = terms.number.value_or(last + 1);
+  if (number <= last) {
+    return WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("series ", Quoted(terms.series),
+                         ": expected a number above ", last, ", got ", number)),
+        Reason::kSnapshotNumberPassed,
+        {{"series", terms.series}, {"number", number}, {"latest", last}});
+  }
+  return absl::OkStatus();
+}
+
+// Keeps why a snapshot has gone.
+void Remember(const NamedSnapshot& snapshot, Series::Cause cause) {
+  std::deque<Series::Lost>& lost = snapshot.series->lost;
+  lost.push_back({snapshot.number, snapshot.uid, cause});
+  if (lost.size() > Series::kMostLost) lost.pop_front();
 }
 
 }  // namespace
@@ -69,24 +101,7 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotLeaseId& id) {
 
 absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
   const Series* const series = Find(terms.series);
-  const uint64_t last = series == nullptr ? 0 : series->last_number;
-  if (terms.expected_latest && *terms.expected_latest != last) {
-    return WithReason(
-        absl::AbortedError(absl::StrCat("series ", Quoted(terms.series),
-                                        ": expected ", *terms.expected_latest,
-                                        " to be the latest, got ", last)),
-        Reason::kSnapshotConflict,
-        {{"series", terms.series}, {"latest", last}});
-  }
-  const uint64_t number = terms.number.value_or(last + 1);
-  if (number <= last) {
-    return WithReason(
-        absl::FailedPreconditionError(
-            absl::StrCat("series ", Quoted(terms.series),
-                         ": expected a number above ", last, ", got ", number)),
-        Reason::kSnapshotNumberPassed,
-        {{"series", terms.series}, {"number", number}, {"latest", last}});
-  }
+  if (!terms.is_share) RETURN_IF_ERROR(CheckNumber(terms, series));
   if (series == nullptr && series_.size() >= kMaxSeries) {
     return LimitReached("series of snapshots", kMaxSeries);
   }
@@ -101,14 +116,14 @@ absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
 
 NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
                                     absl::Duration now) {
-  Series* const known = Find(terms.series);
-  Series& series =
-      known != nullptr
-          ? *known
-          : AddSeries(terms.series, std::move(terms.series_overhead));
+  Series& series = SeriesOf(terms);
   const uint64_t number = terms.number.value_or(series.last_number + 1);
-  NamedSnapshot& snapshot = series.snapshots[number];
-  snapshot.number_before = std::exchange(series.last_number, number);
+  NamedSnapshot& snapshot =
+      terms.is_share ? series.shares[terms.uid] : series.snapshots[number];
+  snapshot.number_before =
+      std::exchange(series.last_number, std::max(series.last_number, number));
+  snapshot.uid = terms.uid;
+  snapshot.is_share = terms.is_share;
   snapshot.keep_last = terms.keep_last;
   // The account has no bound.
   snapshot.overhead = *Reservation::Create(account_, BytesOf(terms));
@@ -118,7 +133,9 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   snapshot.revision = newest_ = revision;
   snapshot.prefixes = std::move(terms.prefixes);
   snapshot.metadata = std::move(terms.metadata);
-  snapshot.end = now + terms.time_to_live;
+  snapshot.time_to_live = terms.time_to_live;
+  if (!terms.is_share) snapshot.end = now + terms.time_to_live;
+  by_uid_[terms.uid] = &snapshot;
   by_revision_.emplace_hint(by_revision_.end(), revision, &snapshot);
   opening_.emplace_hint(opening_.end(), revision, &snapshot);
   prefixes_.Add(&snapshot);
@@ -129,10 +146,65 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
 void NamedSnapshots::SetReady(NamedSnapshot& snapshot) {
   opening_.erase(snapshot.revision);
   snapshot.is_ready = true;
+  if (!snapshot.is_share) Announce(snapshot);
+}
+
+void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
   Series& series = *snapshot.series;
-  series.latest = snapshot.number;
-  if (snapshot.keep_last > 0) series.keep_last = snapshot.keep_last;
+  series.latest = std::max(series.latest, snapshot.number);
+  if (snapshot.keep_last > 0) {
+    series.keep_last = snapshot.keep_last == kKeepAll ? 0 : snapshot.keep_last;
+  }
   ++series.num_ready;
+  if (snapshot.number < series.leased_until) {
+    series.leased_until = series.num_leased_first = 0;
+  }
+}
+
+// --- Of clusters -------------------------------------------------------------
+
+absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end,
+                                     absl::Duration now) {
+  if (!reserved_.HasRoom(now)) {
+    return LimitReached("snapshots that are prepared", ReservedNumbers::kMost);
+  }
+  Series& series = SeriesOf(terms);
+  reserved_.Reserve(&series, terms.number.value_or(series.last_number + 1),
+                    terms.uid, end);
+  return absl::OkStatus();
+}
+
+void NamedSnapshots::Name(NamedSnapshot& share, uint64_t number,
+                          std::vector<std::string> servers,
+                          absl::Duration now) {
+  uint64_t bytes = 0;
+  for (const std::string& server : servers) {
+    bytes += kSnapshotPartBytes + server.size();
+  }
+  Reservation more = *Reservation::Create(account_, bytes);
+  CountOverhead(more);
+  share.overhead.Merge(std::move(more));
+  share.servers = std::move(servers);
+  reserved_.End(share.uid);
+  Series& series = *share.series;
+  auto node = series.shares.extract(share.uid);
+  node.key() = share.number = number;
+  series.snapshots.insert(std::move(node));
+  share.is_share = false;
+  Reorder(share, [&] { share.end = now + share.time_to_live; });
+  Announce(share);
+}
+
+std::vector<uint64_t> NamedSnapshots::UidsAfter(uint64_t* last,
+                                                size_t max_uids) const {
+  std::vector<uint64_t> uids;
+  for (auto it = by_revision_.upper_bound(*last);
+       it != by_revision_.end() && uids.size() < max_uids; ++it) {
+    CountLook();
+    uids.push_back(it->second->uid);
+    *last = it->first;
+  }
+  return uids;
 }
 
 // --- Finding -----------------------------------------------------------------
@@ -150,6 +222,13 @@ Series* NamedSnapshots::Find(absl::string_view series) {
 absl::StatusOr<Reservation> NamedSnapshots::ReserveSeries(
     absl::string_view name) const {
   return Reservation::Create(metadata_, kSeriesBytes + 2 * name.size());
+}
+
+Series& NamedSnapshots::SeriesOf(SnapshotTerms& terms) {
+  Series* const known = Find(terms.series);
+  return known != nullptr
+             ? *known
+             : AddSeries(terms.series, std::move(terms.series_overhead));
 }
 
 Series& NamedSnapshots::AddSeries(absl::string_view name,
@@ -197,6 +276,7 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
   prefixes_.Remove(&snapshot);
   by_revision_.erase(snapshot.revision);
   opening_.erase(snapshot.revision);
+  by_uid_.erase(snapshot.uid);
   newest_ = by_revision_.empty() ? 0 : by_revision_.rbegin()->first;
   while (!snapshot.leases.empty()) {
     EndLease(snapshot, snapshot.leases.begin());
@@ -205,21 +285,37 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
   Add(leaving_overhead_, snapshot.overhead.bytes(), let_go.overhead);
   leftover_bytes_ += snapshot.held_bytes;
   if (!snapshot.held.empty()) leftovers_.push_back(std::move(snapshot.held));
+  if (snapshot.is_share) {
+    if (cause == Cause::kRetained) {
+      Remember(snapshot, cause);
+      lost_shares_.push_back(snapshot.uid);
+    }
+    if (lost_shares_.size() > kMaxLostShares) lost_shares_.pop_front();
+    let_go.snapshots.push_back(series.shares.extract(snapshot.uid));
+  } else {
+    Forget(snapshot, cause, let_go);
+  }
+  Sweep(max_values, let_go);
+}
+
+void NamedSnapshots::Forget(NamedSnapshot& snapshot, Cause cause,
+                            LetGo& let_go) {
+  Series& series = *snapshot.series;
   if (snapshot.is_ready) --series.num_ready;
   if (cause != Cause::kAbandoned) {
-    series.lost.push_back({snapshot.number, cause});
-    if (series.lost.size() > Series::kMostLost) series.lost.pop_front();
+    Remember(snapshot, cause);
   } else if (series.last_number == snapshot.number) {
     series.last_number = snapshot.number_before;
   }
   auto node = series.snapshots.extract(snapshot.number);
   if (cause == Cause::kDeleted && series.latest == node.key()) {
     auto before = series.snapshots.lower_bound(series.latest);
-    series.latest =
-        before == series.snapshots.begin() ? 0 : std::prev(before)->first;
+    series.latest = 0;
+    while (series.latest == 0 && before != series.snapshots.begin()) {
+      if ((--before)->second.is_ready) series.latest = before->first;
+    }
   }
   let_go.snapshots.push_back(std::move(node));
-  Sweep(max_values, let_go);
 }
 
 bool NamedSnapshots::Sweep(size_t max_values, LetGo& let_go) {
@@ -275,9 +371,9 @@ NamedSnapshot* NamedSnapshots::Surplus(Series& series) {
   while (series.num_ready - series.num_leased_first > series.keep_last) {
     CountLook();
     auto& [number, snapshot] = *it++;
-    if (snapshot.leases.empty()) return &snapshot;
+    if (snapshot.is_ready && snapshot.leases.empty()) return &snapshot;
     series.leased_until = number + 1;
-    ++series.num_leased_first;
+    if (snapshot.is_ready) ++series.num_leased_first;
   }
   return nullptr;
 }

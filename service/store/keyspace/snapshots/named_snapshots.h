@@ -25,6 +25,7 @@
 #include "service/store/keyspace/snapshots/former_values.h"
 #include "service/store/keyspace/snapshots/named_snapshot.h"
 #include "service/store/keyspace/snapshots/prefix_index.h"
+#include "service/store/keyspace/snapshots/reserved_numbers.h"
 #include "service/store/memory_budgets.h"
 
 namespace tensorkv {
@@ -82,21 +83,41 @@ class NamedSnapshots {
   // Says that the snapshot, which NextReady has returned, can be read.
   void SetReady(NamedSnapshot& snapshot);
 
+  // --- Of clusters -----------------------------------------------------------
+
+  // Gives the number of the terms until `end`. REQUIRES: they have a uid, and
+  // Check is OK. Errors: ResourceExhausted (LIMIT_REACHED).
+  absl::Status Reserve(SnapshotTerms terms, absl::Duration end,
+                       absl::Duration now);
+  ReservedNumbers& reserved() { return reserved_; }
+  // Gives a share that is ready the number that was reserved for it.
+  void Name(NamedSnapshot& share, uint64_t number,
+            std::vector<std::string> servers, absl::Duration now);
+  // Returns null if there is none, and no share, of that uid.
+  NamedSnapshot* FindUid(uint64_t uid) const {
+    const auto it = by_uid_.find(uid);
+    return it == by_uid_.end() ? nullptr : it->second;
+  }
+  // Returns some uids of those with revisions after `*last`, and sets that to
+  // the last one's.
+  std::vector<uint64_t> UidsAfter(uint64_t* last, size_t max_uids) const;
+  // Returns those of shares that were let go of late for want of memory.
+  const std::deque<uint64_t>& lost_shares() const { return lost_shares_; }
+
   // --- Finding ---------------------------------------------------------------
 
   size_t num_ready() const { return by_revision_.size() - opening_.size(); }
-  // Returns null if there is no such series.
+  // Return null if there is no such series.
   const Series* Find(absl::string_view series) const;
   Series* Find(absl::string_view series);
   const Series::Map& series() const { return series_; }
 
-  // Takes over that a series has given numbers up to `latest`. Errors:
-  // ResourceExhausted.
+  // Has a series have given numbers up to `latest`. Errors: ResourceExhausted.
   absl::Status RestoreSeries(absl::string_view name, uint64_t latest);
 
   // --- Former values ---------------------------------------------------------
 
-  // Returns the revision of the newest snapshot; 0 if there is none.
+  // Returns the revision of the newest; 0 if there is none.
   uint64_t newest() const { return newest_; }
   // Returns the newest snapshot with a revision in [since, until) that has keys
   // of that name; null if there is none.
@@ -130,8 +151,7 @@ class NamedSnapshots {
 
   // --- Letting go ------------------------------------------------------------
 
-  // Lets a snapshot go. Its values are left for Sweep, which is called with
-  // `max_values`.
+  // Lets a snapshot go. Its values are left for Sweep, with `max_values`.
   void Close(NamedSnapshot& snapshot, Cause cause, size_t max_values,
              LetGo& let_go);
   // Looks at what snapshots have left, until `let_go` has seen `max_values`.
@@ -177,10 +197,16 @@ class NamedSnapshots {
   // Returns what counts a new series.
   absl::StatusOr<Reservation> ReserveSeries(absl::string_view name) const;
   Series& AddSeries(absl::string_view name, Reservation overhead);
+  // Returns the series of the terms, a new one if need be.
+  Series& SeriesOf(SnapshotTerms& terms);
+  // Takes a snapshot that is no share out of its series.
+  static void Forget(NamedSnapshot& snapshot, Cause cause, LetGo& let_go);
   // Have the snapshot among those that go in that order, or not.
   ByRevision& CandidatesLike(const NamedSnapshot& snapshot) {
     return candidates_[snapshot.held.empty()][!snapshot.leases.empty()];
   }
+  // Makes a snapshot that is ready the latest, or one of those before.
+  void Announce(NamedSnapshot& snapshot);
   // Changes leases, or the end, on which the next end and the order of going
   // depend; looks at all leases.
   template <typename Change>
@@ -201,6 +227,9 @@ class NamedSnapshots {
   const RefPtr<BudgetAccount> leaving_values_;
   Series::Map series_;
   ByRevision by_revision_;
+  absl::flat_hash_map<uint64_t, NamedSnapshot*> by_uid_;
+  ReservedNumbers reserved_;
+  std::deque<uint64_t> lost_shares_;
   // Those that are not ready.
   ByRevision opening_;
   uint64_t newest_ = 0;

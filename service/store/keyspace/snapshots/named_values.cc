@@ -63,10 +63,16 @@ void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
   key.pending().push_back(std::move(capture));
 }
 
+bool HasKey(const NamespaceState& state, const NamedSnapshot& snapshot,
+            absl::string_view key) {
+  return snapshot.Has(key) && (snapshot.fence == nullptr ||
+                               !snapshot.fence->IsGone(state.name, key));
+}
+
 absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,
                                         const NamedSnapshot& snapshot,
                                         absl::string_view key) {
-  if (snapshot.Has(key)) {
+  if (HasKey(state, snapshot, key)) {
     const StoredKey* const stored = state.keys.Find(key);
     if (stored != nullptr && stored->revision <= snapshot.revision) {
       return ValueOfSnapshot{stored->version, stored->ToTensor()};
@@ -77,7 +83,8 @@ absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,
       return ValueOfSnapshot{former->version, former->value};
     }
   }
-  if (const auto fence = state.Fence()) {
+  const bool is_of_cluster = snapshot.is_share || !snapshot.servers.empty();
+  if (const auto fence = is_of_cluster ? nullptr : state.Fence()) {
     RETURN_IF_ERROR(fence->CheckRead(state.name, key));
   }
   return state.NoSuchKey(key);

@@ -26,6 +26,11 @@ namespace tensorkv {
 void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
                   uint64_t more_bytes = 0);
 
+// Returns whether the snapshot has keys of that name: keys that were on their
+// way here when it was taken, another server's has.
+bool HasKey(const NamespaceState& state, const NamedSnapshot& snapshot,
+            absl::string_view key);
+
 // A value of a snapshot, in the memory of the device.
 struct ValueOfSnapshot {
   Version version = 0;

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <set>
 
+#include "contract/slices.h"
 #include "service/store/keyspace/snapshots/named_snapshot.h"
 #include "service/store/looks.h"
 
@@ -37,8 +38,9 @@ void PrefixIndex::Remove(const NamedSnapshot* snapshot) {
   }
 }
 
-NamedSnapshot* PrefixIndex::Newest(absl::string_view key, uint64_t since,
+NamedSnapshot* PrefixIndex::Newest(absl::string_view name, uint64_t since,
                                    uint64_t until) const {
+  const absl::string_view key = WholeKeyOf(name);
   NamedSnapshot* newest = nullptr;
   for (const auto& [length, count] : lengths_) {
     if (length > key.size()) break;

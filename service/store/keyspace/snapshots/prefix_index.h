@@ -32,7 +32,7 @@ class PrefixIndex {
 
   // Returns the newest snapshot of those with revisions in [since, until) that
   // have keys of that name; null if there is none.
-  NamedSnapshot* Newest(absl::string_view key, uint64_t since,
+  NamedSnapshot* Newest(absl::string_view name, uint64_t since,
                         uint64_t until) const;
 
  private:

@@ -79,8 +79,12 @@ absl::StatusOr<NamedSnapshot*> FindSnapshot(
     return series->latest == 0 ? NoSuchSeries(series->name)
                                : FindLatest(*series);
   }
-  NamedSnapshot* const found = series->Find(reference.number());
-  if (found == nullptr) return NoSuchSnapshot(*series, reference.number());
+  NamedSnapshot* const found = reference.uid() == 0
+                                   ? series->Find(reference.number())
+                                   : state.named->FindUid(reference.uid());
+  if (found == nullptr || found->series != series) {
+    return NoSuchSnapshot(*series, reference.number());
+  }
   return found->is_ready ? found : nullptr;
 }
 

@@ -12,6 +12,7 @@ namespace tensorkv {
 void SetReply(const NamedSnapshot& snapshot, CreateSnapshotReply* reply) {
   reply->set_number(snapshot.number);
   reply->set_revision(snapshot.revision);
+  reply->set_uid(snapshot.uid);
   if (!snapshot.num_keys) return;
   reply->set_num_keys(*snapshot.num_keys);
   reply->set_bytes(*snapshot.bytes);
@@ -22,6 +23,10 @@ void SetStatus(const NamedSnapshot& snapshot, absl::Duration now,
   status->set_series(snapshot.series->name);
   status->set_number(snapshot.number);
   status->set_revision(snapshot.revision);
+  status->set_uid(snapshot.uid);
+  for (const std::string& server : snapshot.servers) {
+    status->add_servers(server);
+  }
   EncodeTime(snapshot.create_time, status->mutable_create_time());
   if (snapshot.end < absl::InfiniteDuration()) {
     EncodeDuration(std::max(snapshot.end - now, absl::ZeroDuration()),

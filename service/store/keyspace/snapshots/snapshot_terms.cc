@@ -64,6 +64,7 @@ absl::StatusOr<SnapshotTerms> Read(const Proto& proto) {
   RETURN_IF_ERROR(SetPrefixes(proto.prefixes(), terms));
   terms.series = proto.series();
   if (proto.has_number()) terms.number = proto.number();
+  terms.uid = proto.uid();
   if (proto.has_expected_latest()) {
     terms.expected_latest = proto.expected_latest();
   }
@@ -76,6 +77,14 @@ absl::StatusOr<SnapshotTerms> Read(const Proto& proto) {
   return absl::InvalidArgumentError(
       absl::StrCat("time_to_live: expected more than zero, got ",
                    absl::FormatDuration(terms.time_to_live)));
+}
+
+absl::Status CheckShare(const SnapshotTerms& terms) {
+  if (!terms.is_share || (terms.uid != 0 && terms.number)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "number and uid: expected both for a share, got others");
 }
 
 }  // namespace
@@ -91,17 +100,32 @@ absl::Status CheckSeriesName(absl::string_view field, absl::string_view name) {
 }
 
 absl::StatusOr<SnapshotTerms> TermsOf(const CreateSnapshotRequest& request) {
-  return Read(request);
+  ASSIGN_OR_RETURN(SnapshotTerms terms, Read(request));
+  terms.is_share = request.step() == CreateSnapshotRequest::PREPARE;
+  if (!terms.is_share && terms.uid != 0) {
+    return absl::InvalidArgumentError("uid: expected none, got one");
+  }
+  RETURN_IF_ERROR(CheckShare(terms));
+  return terms;
 }
 
 absl::StatusOr<SnapshotTerms> TermsOf(const PublishAs& publish_as) {
-  return Read(publish_as);
+  ASSIGN_OR_RETURN(SnapshotTerms terms, Read(publish_as));
+  terms.is_share = terms.uid != 0;
+  RETURN_IF_ERROR(CheckShare(terms));
+  return terms;
 }
 
 absl::Status CheckReference(const SnapshotReference& reference) {
   RETURN_IF_ERROR(CheckSeriesName("series", reference.series()));
   const bool is_latest =
       reference.selector_case() == SnapshotReference::kLatest;
+  const bool is_number =
+      reference.selector_case() == SnapshotReference::kNumber;
+  if (reference.uid() != 0 && !is_number) {
+    return absl::InvalidArgumentError(
+        "uid: expected one with a number alone, got one without");
+  }
   if (reference.selector_case() != SnapshotReference::SELECTOR_NOT_SET &&
       (!is_latest || reference.latest())) {
     return absl::OkStatus();

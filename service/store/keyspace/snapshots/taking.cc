@@ -1,14 +1,20 @@
 #include "service/store/keyspace/snapshots/taking.h"
 
+#include <algorithm>
+#include <deque>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/random/random.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "contract/slices.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
+#include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_terms.h"
 #include "service/store/keyspace/waiting_calls.h"
 
@@ -25,16 +31,39 @@ void CountKeys(const KeyTable& keys, NamedSnapshot& snapshot) {
   std::set<const StoredKey*> counted;
   uint64_t bytes = 0;
   size_t num_left = kKeysPerLock;
-  for (const std::string& prefix : snapshot.prefixes) {
-    const std::vector<StoredKey*> some = keys.List(prefix, "", num_left + 1);
+  std::vector<absl::string_view> parts(snapshot.prefixes.begin(),
+                                       snapshot.prefixes.end());
+  parts.push_back(kSliceMark);
+  for (const absl::string_view part : parts) {
+    const std::vector<StoredKey*> some = keys.List(part, "", num_left + 1);
     if (some.size() > num_left) return;
     num_left -= some.size();
     for (const StoredKey* key : some) {
+      if (!snapshot.Has(key->name())) continue;
       if (counted.insert(key).second) bytes += key->value_bytes();
     }
   }
   snapshot.num_keys = counted.size();
   snapshot.bytes = bytes;
+}
+
+// Checks that the uid is that of no other snapshot, and of no share that was
+// let go: what is taken now would be of a later revision than the call's.
+absl::Status CheckUid(const NamedSnapshots& named, const SnapshotTerms& terms) {
+  if (!terms.is_share) return absl::OkStatus();
+  const Series* const series = named.Find(terms.series);
+  const std::deque<uint64_t>& lost = named.lost_shares();
+  if (series != nullptr &&
+      std::find(lost.begin(), lost.end(), terms.uid) != lost.end()) {
+    return NoSuchSnapshot(*series, *terms.number);
+  }
+  const NamedSnapshot* const earlier = named.FindUid(terms.uid);
+  if (earlier == nullptr ||
+      (earlier->is_share && earlier->series->name == terms.series)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "uid: expected one that no other snapshot has, got another's");
 }
 
 // Has others take the last numbers of the series anew that nobody will see.
@@ -49,9 +78,14 @@ void LetAbandonedGo(Transaction& transaction, absl::string_view name) {
 
 }  // namespace
 
+uint64_t NewSnapshotUid() {
+  return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
+}
+
 absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
+  RETURN_IF_ERROR(CheckUid(*state.named, terms));
   LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
   const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
@@ -62,11 +96,18 @@ absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
 PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
                                RefPtr<QueuedCall> taken_by) {
   NamespaceState& state = transaction.state();
+  if (terms.uid == 0) terms.uid = NewSnapshotUid();
+  // Of a call that comes in parts, what has come before is in it.
+  NamedSnapshot* const earlier = state.named->FindUid(terms.uid);
+  if (earlier != nullptr) {
+    CloseSnapshot(transaction, *earlier, NamedSnapshots::Cause::kAbandoned);
+  }
   NamedSnapshot& snapshot =
       state.named->Open(std::move(terms), transaction.revision(), state.Now());
   state.snapshots->BeginReading();
   snapshot.create_time = absl::Now();
   snapshot.taken_by = std::move(taken_by);
+  snapshot.fence = state.Fence();
   CountKeys(state.keys, snapshot);
   WatchSnapshots(state);
   return {.number = snapshot.number, .revision = snapshot.revision};
@@ -99,7 +140,7 @@ void OpenReadySnapshots(Transaction& transaction) {
     }
     Series& series = *next->series;
     state.named->SetReady(*next);
-    TrimSeries(transaction, series);
+    if (!next->is_share) TrimSeries(transaction, series);
     Wake(transaction, SnapshotTopic(series.name));
   }
 }

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_TAKING_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_TAKING_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -17,6 +18,9 @@
 namespace tensorkv {
 
 // All are called with the namespace's mutex held.
+
+// Returns one that no other snapshot has.
+uint64_t NewSnapshotUid();
 
 // Checks that a snapshot can be taken by the change that comes next, for which
 // older ones may have to go. Errors: those of CreateSnapshot, but for

@@ -34,6 +34,12 @@ using ::testing::Each;
 
 using RestorationsTest = SnapshotsTest;
 
+absl::StatusOr<CreateSnapshotReply> CreateIn(
+    MemoryTensorStore& store, const CreateSnapshotRequest& request) {
+  return Await<CreateSnapshotReply>(
+      [&](auto done) { store.CreateSnapshot(request, {}, std::move(done)); });
+}
+
 // Keys that come from another server are in a namespace that is in use.
 class RestoredStatesTest : public SnapshotsTest {
  protected:
@@ -88,6 +94,37 @@ TEST_F(RestoredStatesTest, AnotherRuleMayTakeTheirPlace) {
   }));
 
   ASSERT_OK(PushTo(adopting_, "a").Wait());
+}
+
+TEST_F(RestorationsTest, NumbersOfSeriesGoOn) {
+  CreateNamespace("n");
+  Init("n", "k");
+  CreateSnapshotRequest create;
+  create.set_namespace_("n");
+  create.set_series("s");
+  create.set_number(5);
+  ASSERT_OK(CreateIn(store_, create));
+  const KeptSnapshot snapshot = Taken("n");
+
+  const auto restoration = store_.StartRestoration(OnExisting::kReplace);
+  ASSERT_OK(restoration->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(restoration->Commit());
+  // Likewise where the keys are another server's.
+  ScriptedBackend backend;
+  MemoryTensorStore adopting({}, &backend, &alarms_);
+  const auto adoption = adopting.StartAdoption({});
+  ASSERT_OK(adoption->Begin(snapshot.namespaces[0]));
+  ASSERT_OK(adoption->Commit());
+
+  for (MemoryTensorStore* const store : {&store_, &adopting}) {
+    EXPECT_THAT(CreateIn(*store, create),
+                HasReason(Reason::kSnapshotNumberPassed));
+    CreateSnapshotRequest next = create;
+    next.clear_number();
+    ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply reply,
+                         CreateIn(*store, next));
+    EXPECT_EQ(reply.number(), 6);
+  }
 }
 
 TEST_F(RestorationsTest, EachRestoreMakesVersionsOfItsOwn) {
