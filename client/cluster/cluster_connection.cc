@@ -46,6 +46,34 @@ void NameUid(const KnownNamespace& known, Request& request) {
   if (NamespaceUidIn(request) == 0) SetNamespaceUid(known.uid, request);
 }
 
+// Calls that may take a snapshot.
+template <typename Request>
+constexpr bool kMayPublish = std::is_same_v<Request, InitRequest> ||
+                             std::is_same_v<Request, PushRequest> ||
+                             std::is_same_v<Request, PushRowsRequest>;
+
+// Returns the terms on which a call takes one, as those of a CreateSnapshot.
+template <typename Request>
+CreateSnapshotRequest TermsOf(const Request& request) {
+  const PublishAs& publish_as = *request.publish_as;
+  CreateSnapshotRequest terms;
+  terms.set_namespace_(request.name_space);
+  terms.set_namespace_uid(request.namespace_uid);
+  if (request.call_id) SetCallId(*request.call_id, terms);
+  terms.set_series(publish_as.series());
+  if (publish_as.has_number()) terms.set_number(publish_as.number());
+  if (publish_as.has_expected_latest()) {
+    terms.set_expected_latest(publish_as.expected_latest());
+  }
+  *terms.mutable_prefixes() = publish_as.prefixes();
+  *terms.mutable_metadata() = publish_as.metadata();
+  if (publish_as.has_time_to_live()) {
+    *terms.mutable_time_to_live() = publish_as.time_to_live();
+  }
+  terms.set_keep_last(publish_as.keep_last());
+  return terms;
+}
+
 bool IsOfFormerNamespace(const absl::Status& status) {
   return ReasonOf(status) == Reason::kNamespaceReplaced;
 }
@@ -140,11 +168,24 @@ Task<absl::Status> ClusterConnection::MakeAs(const Request& request,
 template <typename Request>
 requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>>
 ClusterConnection::Route(const Request& request, const CallLimit& limit) {
+  if constexpr (kMayReadSnapshot<Request>) {
+    if (SnapshotIn(request) != nullptr) {
+      co_return co_await snapshots_.Read(request, limit);
+    }
+  }
   std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
     const Request& made = next ? *next : request;
     CO_ASSIGN_OR_RETURN(const KnownNamespace known,
                         co_await KnowFor(made, limit));
+    if constexpr (kMayPublish<Request>) {
+      CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                          co_await servers_.Placement(limit));
+      const bool takes_shares =
+          made.publish_as && made.publish_as->uid() == 0 &&
+          !known.is_mirrored && placement->servers.size() > 1;
+      if (takes_shares) co_return co_await Publish(made, limit);
+    }
     Task<absl::StatusOr<ReplyTo<Request>>> task =
         known.is_mirrored ? MakeMirrored(made, known, limit)
                           : MakePlaced(made, known, limit);
@@ -161,6 +202,27 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     next = request;
     NameAttempt("=", attempt + 1, *next);
   }
+}
+
+template <typename Request>
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Publish(
+    const Request& request, const CallLimit& limit) {
+  const CreateSnapshotRequest terms = TermsOf(request);
+  CO_ASSIGN_OR_RETURN(const ClusterSnapshots::Publication publication,
+                      co_await snapshots_.Begin(terms, limit));
+  Request made = request;
+  made.publish_as->clear_expected_latest();
+  made.publish_as->set_number(publication.terms.number());
+  made.publish_as->set_uid(publication.terms.uid());
+  absl::StatusOr<ReplyTo<Request>> reply = co_await Route(made, limit);
+  if (!reply.ok()) {
+    CO_RETURN_IF_ERROR(co_await snapshots_.GiveUp(publication, limit));
+    co_return reply;
+  }
+  CO_ASSIGN_OR_RETURN(const CreateSnapshotReply taken,
+                      co_await snapshots_.Complete(publication, limit));
+  reply->published = {taken.number(), taken.revision()};
+  co_return reply;
 }
 
 template <typename Request>
@@ -349,6 +411,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeShare(
 
 Task<absl::StatusOr<ListReply>> ClusterConnection::Route(
     const ListRequest& request, const CallLimit& limit) {
+  if (request.has_at()) co_return co_await snapshots_.List(request, limit);
   CO_ASSIGN_OR_RETURN(PlacementPtr placement,
                       co_await servers_.Placement(limit));
   const std::string first = placement->servers.front().name;
@@ -400,6 +463,21 @@ Task<absl::StatusOr<ListReply>> ClusterConnection::ListPlaced(
   }
 }
 
+Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
+    const CreateSnapshotRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const auto home_first,
+                      co_await servers_.HomeFirst(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                      co_await KnowAt(home_first.front(), request.namespace_(),
+                                      request.namespace_uid(), limit));
+  if (known.is_mirrored || home_first.size() == 1) {
+    co_return co_await snapshots_.Make(request, limit);
+  }
+  CO_ASSIGN_OR_RETURN(const ClusterSnapshots::Publication publication,
+                      co_await snapshots_.Begin(request, limit));
+  co_return co_await snapshots_.Complete(publication, limit);
+}
+
 // --- All others -------------------------------------------------------------
 
 template <typename Request>
@@ -435,8 +513,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Change(
     const std::vector<std::string>& servers, const Request& request,
     const CallLimit& limit) {
   static_assert(
-      kRemoves<Request> || kIsOfSnapshots<Request> ||
-          CallTypes<Request>::kRepeat == Repeat::kHarmless,
+      kRemoves<Request> || CallTypes<Request>::kRepeat == Repeat::kHarmless,
       "a call that may not come twice must say what its repeat means");
   const auto is_missing = [](const absl::Status& status) {
     return kRemoves<Request> && absl::IsNotFound(status);

@@ -16,8 +16,10 @@
 #include "absl/types/span.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/begun_joins.h"
+#include "client/cluster/call_progress.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
+#include "client/cluster/cluster_snapshots.h"
 #include "client/cluster/known_namespaces.h"
 #include "client/cluster/waits.h"
 #include "client/internal/calls/awaited.h"
@@ -36,9 +38,10 @@ namespace tensorkv {
 // first; those that failed at some may be made again. docs/cluster.md says what
 // that means for each verb.
 //
-// Uids, ranks and epochs are those that the home has given, on every server. A
-// call about keys says which namespace it is for, by the uid of the one that is
-// known: servers refuse it before any effect where another one has the name.
+// Uids, ranks and epochs are those that the home has given, on every server;
+// so are the numbers of snapshots. A call about keys says which namespace it is
+// for, by the uid of the one that is known: servers refuse it before any effect
+// where another one has the name.
 //
 // Errors: of those that servers give, the one that MostActionableError chooses;
 // Unavailable names the server. In MODE_ASYNC a push of which a share has, or
@@ -55,8 +58,16 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<PlacementPtr>> Placement(const CallLimit& limit) {
     return servers_.Placement(limit);
   }
+  // Returns the snapshot that a call means, as ClusterSnapshots does.
+  Task<absl::StatusOr<KnownSnapshot>> Resolve(const std::string& name_space,
+                                              const SnapshotReference& at,
+                                              const CallLimit& limit) {
+    return snapshots_.Resolve(name_space, at, limit);
+  }
 
  private:
+  template <typename Request>
+  using Progress = CallProgress<Request>;
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
 
@@ -79,25 +90,6 @@ class ClusterConnection final : public TaskConnection {
 
   // Calls about keys. Route makes one at the servers that it concerns.
   template <typename Request>
-  struct Progress {
-    KnownNamespace known;
-    // True if the caller has named the uid: no other namespace will do.
-    bool is_bound = false;
-    ReplyTo<Request> reply = {};
-    // The places of entries whose shares are to be made (again).
-    std::vector<size_t> open;
-    // Holds how the shares have ended that were refused at the last attempt
-    // because they were at the wrong server, or for a namespace that has gone.
-    std::vector<absl::Status> refusals;
-    // A server that has refused one, and is in the cluster; empty: none has.
-    std::string refused_by;
-    // Holds how all other shares have ended.
-    std::vector<absl::Status> outcomes;
-    // Ends the shares that would wait in vain for the one that ends the call;
-    // null where none would.
-    std::shared_ptr<Canceller> others;
-  };
-  template <typename Request>
   requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>> Route(
       const Request& request, const CallLimit& limit);
   // Makes the call at the owners of its keys, of a namespace that is `known`
@@ -108,6 +100,11 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<ReplyTo<Request>>> MakePlaced(const Request& request,
                                                     KnownNamespace known,
                                                     const CallLimit& limit);
+  // Makes a call, and takes a snapshot of it. Errors: also those of
+  // CreateSnapshot, after which the call may have been made.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> Publish(const Request& request,
+                                                 const CallLimit& limit);
   // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
   // Delete at all servers, any other call at one.
   template <typename Request>
@@ -165,6 +162,16 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<ListReply>> ListPlaced(const ListRequest& request,
                                              const PlacementPtr& known,
                                              const CallLimit& limit);
+
+  // Snapshots.
+  Task<absl::StatusOr<CreateSnapshotReply>> Route(
+      const CreateSnapshotRequest& request, const CallLimit& limit);
+  // All others about snapshots.
+  template <typename Request>
+  requires kIsOfSnapshots<Request> Task<absl::StatusOr<ReplyTo<Request>>> Route(
+      const Request& request, const CallLimit& limit) {
+    return snapshots_.Make(request, limit);
+  }
 
   // These are about namespaces and rules.
   Task<absl::StatusOr<CreateNamespaceReply>> Route(
@@ -231,6 +238,7 @@ class ClusterConnection final : public TaskConnection {
   // workers.
   const size_t reader_ = std::random_device()();
   ClusterServers servers_;
+  ClusterSnapshots snapshots_{&servers_};
   KnownNamespaces namespaces_;
   BegunJoins joins_;
 };

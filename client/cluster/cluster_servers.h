@@ -60,6 +60,11 @@ class ClusterServers {
   Task<absl::StatusOr<PlacementPtr>> NewerThan(const PlacementPtr& used,
                                                uint64_t version,
                                                const CallLimit& limit);
+  // Returns what the first server that answers knows, or a newer one. Errors:
+  // those of PlacementSource.
+  Task<absl::StatusOr<PlacementPtr>> Refresh(const CallLimit& limit) {
+    return source_.Refresh(0, limit);
+  }
   // Returns what the first server that answers says of the cluster. Errors:
   // those of PlacementSource.
   Task<absl::StatusOr<DescribeClusterReply>> Describe(const CallLimit& limit);

@@ -74,6 +74,7 @@ inline Task<absl::StatusOr<InitReply>> InitMirrored(
   CO_ASSIGN_OR_RETURN(InitReply reply,
                       co_await init(home_first.front(), request));
   InitRequest elsewhere = request;
+  elsewhere.publish_as.reset();  // The home has the snapshots.
   if (request.on_existing == OnExisting::kFail) {
     elsewhere.on_existing = OnExisting::kKeep;
   }

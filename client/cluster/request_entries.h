@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "contract/request_fields.h"
+#include "contract/requests.h"
+#include "contract/snapshot_references.h"
 
 namespace tensorkv {
 
@@ -43,6 +45,36 @@ inline const std::string& KeyIn(const std::string& key) { return key; }
 template <typename Entry>
 const std::string& KeyIn(const Entry& entry) {
   return entry.key;
+}
+
+// Requests that may read a snapshot, and which one a request reads; null if it
+// reads none.
+template <typename Request>
+inline constexpr bool kMayReadSnapshot =
+    kNamesKeys<Request> &&
+    (
+        requires(const Request& request) { request.at.has_value(); } ||
+        requires(const Request& request) { request.has_at(); });
+template <>
+inline constexpr bool kMayReadSnapshot<ListRequest> = true;
+template <typename Request>
+const SnapshotReference* SnapshotIn(const Request& request) {
+  if constexpr (requires { request.has_at(); }) {
+    return request.has_at() ? &request.at() : nullptr;
+  } else if constexpr (requires { request.at.has_value(); }) {
+    return request.at ? &*request.at : nullptr;
+  } else {
+    return nullptr;
+  }
+}
+// Has a request read that snapshot. REQUIRES: kMayReadSnapshot.
+template <typename Request>
+void SetSnapshot(SnapshotReference at, Request& request) {
+  if constexpr (requires { request.mutable_at(); }) {
+    *request.mutable_at() = std::move(at);
+  } else {
+    request.at = std::move(at);
+  }
 }
 
 // Returns the answers of a reply that has one for each entry of its request.

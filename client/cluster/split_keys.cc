@@ -42,17 +42,17 @@ Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Of(
   co_return co_await Refresh(name_space, list);
 }
 
-Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Refresh(
-    const std::string& name_space, Lister list) {
+Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Read(
+    const std::string& name_space, const SnapshotReference* at, Lister list) {
   auto layouts = std::make_shared<SplitLayouts>();
   ListRequest request;
   request.set_namespace_(name_space);
+  if (at != nullptr) *request.mutable_at() = *at;
   request.set_prefix(absl::StrCat(kSliceMark, "0/"));
   do {
     const absl::StatusOr<ListReply> page = co_await list(request);
     if (ReasonOf(page.status()) == Reason::kNamespaceNotFound) {
-      Forget(name_space);
-      co_return layouts;
+      co_return nullptr;
     }
     CO_RETURN_IF_ERROR(page.status());
     for (const KeyStatus& status : page->keys()) {
@@ -63,8 +63,34 @@ Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Refresh(
     }
     CO_RETURN_IF_ERROR(NextPage(page->next_page_token(), request));
   } while (!request.page_token().empty());
+  co_return layouts;
+}
+
+Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::Refresh(
+    const std::string& name_space, Lister list) {
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Read(name_space, /*at=*/nullptr, list));
+  if (layouts == nullptr) {
+    Forget(name_space);
+    co_return std::make_shared<SplitLayouts>();
+  }
   MutexLock lock(&mutex_);
   namespaces_[NameOrDefault(name_space)].layouts = layouts;
+  co_return layouts;
+}
+
+Task<absl::StatusOr<SplitLayoutsPtr>> SplitKeys::At(
+    const std::string& name_space, const SnapshotReference& at, Lister list) {
+  {
+    MutexLock lock(&mutex_);
+    if (snapshot_uid_ == at.uid()) co_return snapshot_layouts_;
+  }
+  CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
+                      co_await Read(name_space, &at, list));
+  if (layouts == nullptr) layouts = std::make_shared<SplitLayouts>();
+  MutexLock lock(&mutex_);
+  snapshot_uid_ = at.uid();
+  snapshot_layouts_ = layouts;
   co_return layouts;
 }
 

@@ -4,6 +4,7 @@
 #define TENSORKV_CLIENT_CLUSTER_SPLIT_KEYS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,6 +17,7 @@
 #include "client/cluster/split_layout.h"
 #include "client/internal/calls/task.h"
 #include "contract/requests.h"
+#include "contract/snapshot_references.h"
 
 namespace tensorkv {
 
@@ -37,6 +39,13 @@ class SplitKeys {
   Task<absl::StatusOr<SplitLayoutsPtr>> Refresh(const std::string& name_space,
                                                 Lister list);
 
+  // Returns the layouts of the keys of a snapshot of that uid; reads them
+  // unless they are of the one that was asked for last. Errors: those of
+  // `list`.
+  Task<absl::StatusOr<SplitLayoutsPtr>> At(const std::string& name_space,
+                                           const SnapshotReference& at,
+                                           Lister list);
+
   // Drops what is known of the namespace, whose keys may be others by now.
   void Forget(const std::string& name_space);
 
@@ -55,8 +64,16 @@ class SplitKeys {
     std::set<std::string> whole;
   };
 
+  // Reads the layouts, of the snapshot if `at` is not null. Returns null where
+  // there is no such namespace.
+  static Task<absl::StatusOr<SplitLayoutsPtr>> Read(
+      const std::string& name_space, const SnapshotReference* at, Lister list);
+
   mutable Mutex mutex_;
   std::map<std::string, Namespace> namespaces_ ABSL_GUARDED_BY(mutex_);
+  // Those of the snapshot of that uid.
+  uint64_t snapshot_uid_ ABSL_GUARDED_BY(mutex_) = 0;
+  SplitLayoutsPtr snapshot_layouts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

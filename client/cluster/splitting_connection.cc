@@ -11,7 +11,6 @@
 #include "base/status_macros.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
-#include "client/cluster/snapshot_calls.h"
 #include "client/cluster/split_call.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
@@ -192,6 +191,12 @@ template <typename Request>
 Task<absl::Status> SplittingConnection::MakeAs(const Request& request,
                                                ReplyTo<Request>& reply,
                                                const CallLimit& limit) {
+  if constexpr (kMayReadSnapshot<Request>) {
+    const SnapshotReference* const at = SnapshotIn(request);
+    if (at != nullptr && at->uid() == 0) {
+      co_return co_await MakeAtSnapshot(request, reply, limit);
+    }
+  }
   if constexpr (kIsSplit<Request>) {
     CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                         co_await inner_->Placement(limit));
@@ -204,6 +209,27 @@ Task<absl::Status> SplittingConnection::MakeAs(const Request& request,
   options.destinations = limit.destinations;
   co_return co_await MadeCall(*inner_, AnyCall(request, reply), options,
                               limit.threads);
+}
+
+template <typename Request>
+Task<absl::Status> SplittingConnection::MakeAtSnapshot(const Request& request,
+                                                       ReplyTo<Request>& reply,
+                                                       const CallLimit& limit) {
+  const SnapshotReference& at = *SnapshotIn(request);
+  uint64_t last = 0;
+  for (;;) {
+    CO_ASSIGN_OR_RETURN(
+        const KnownSnapshot known,
+        co_await inner_->Resolve(NamespaceIn(request), at, limit));
+    Request made = request;
+    SetSnapshot(known.reference(), made);
+    const absl::Status status = co_await MakeAs(made, reply, limit);
+    // The series goes on faster than it is read.
+    const bool may_go_on = ReasonOf(status) == Reason::kSnapshotLost &&
+                           !at.has_number() && known.uid != last;
+    if (!may_go_on) co_return status;
+    last = known.uid;
+  }
 }
 
 template <typename Request>
@@ -243,7 +269,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> SplittingConnection::MakeOfKeys(
   std::optional<Request> next;
   for (int attempt = 0;; ++attempt) {
     if constexpr (requires { request.wait_for_keys; }) {
-      if (request.wait_for_keys) {
+      if (request.wait_for_keys && !request.at) {
         CO_ASSIGN_OR_RETURN(layouts,
                             co_await AwaitKeys(request, layouts, limit));
         next = request;
@@ -255,7 +281,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> SplittingConnection::MakeOfKeys(
     }
     const Request& made = next ? *next : request;
     auto reply = co_await MakeBy(*layouts, made, limit, limit.destinations);
-    if (!IsOfMissingKey(reply.status())) co_return reply;
+    const bool may_be_in_slices =
+        IsOfMissingKey(reply.status()) && SnapshotIn(request) == nullptr;
+    if (!may_be_in_slices) co_return reply;
     CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr newer,
                         co_await Refresh(NamespaceIn(request), limit));
     const bool may_be_repeated =
@@ -332,6 +360,9 @@ template <typename Request>
 Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::LayoutsFor(
     const Request& request, const ClusterPlacement& placement,
     const CallLimit& limit) {
+  if (const SnapshotReference* const at = SnapshotIn(request)) {
+    co_return co_await LayoutsAt(NamespaceIn(request), *at, limit);
+  }
   const auto list = [&](const ListRequest& page) { return Pass(page, limit); };
   CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
                       co_await keys_.Of(NamespaceIn(request), list));
@@ -360,12 +391,6 @@ bool SplittingConnection::MayBeUnknown(
         is_part || num_elements * kMaxElementBytes > placement.split_bytes;
     return may_be_large && !keys_.IsKnownWhole(request.name_space, entry.key);
   });
-}
-
-Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::Refresh(
-    const std::string& name_space, const CallLimit& limit) {
-  const auto list = [&](const ListRequest& page) { return Pass(page, limit); };
-  co_return co_await keys_.Refresh(name_space, list);
 }
 
 // --- What there is ----------------------------------------------------------
@@ -526,7 +551,8 @@ Task<absl::StatusOr<StatReply>> SplittingConnection::StatThoseWhole(
   if (ReasonOf(reply.status()) != Reason::kKeyNotFound) co_return reply;
   StatReply found;
   for (const std::string& key : request.keys()) {
-    StatRequest one = StatOf(request.namespace_(), request.namespace_uid());
+    StatRequest one = request;
+    one.clear_keys();
     one.add_keys(key);
     reply = co_await MakeBy(layouts, one, limit);
     if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
@@ -542,9 +568,15 @@ Task<absl::StatusOr<ListReply>> SplittingConnection::List(
   // A caller who asks for slices gets them.
   if (absl::StartsWith(request.prefix(), kSliceMark)) co_return page;
   EndBeforeSlices(page);
-  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                      co_await Refresh(request.namespace_(), limit));
+  SplitLayoutsPtr layouts;
   StatRequest split = StatOf(request.namespace_(), request.namespace_uid());
+  if (request.has_at()) {
+    *split.mutable_at() = request.at();
+    CO_ASSIGN_OR_RETURN(
+        layouts, co_await LayoutsAt(request.namespace_(), request.at(), limit));
+  } else {
+    CO_ASSIGN_OR_RETURN(layouts, co_await Refresh(request.namespace_(), limit));
+  }
   for (std::string& key : KeysOnPage(*layouts, request, page)) {
     split.add_keys(std::move(key));
   }

@@ -34,8 +34,10 @@ namespace tensorkv {
 // bring encoded tensors to no such key (Unimplemented). Its KeyStatus has no
 // digest.
 //
+// Which keys of a snapshot are in slices, the snapshot tells. A call that reads
+// the latest one reads a later one where that has gone meanwhile.
+//
 // Errors: those of ClusterConnection; they name the key, not the slice.
-// Unimplemented for calls about snapshots, before any server hears of them.
 class SplittingConnection final : public TaskConnection {
  public:
   explicit SplittingConnection(std::unique_ptr<ClusterConnection> inner)
@@ -47,6 +49,11 @@ class SplittingConnection final : public TaskConnection {
   template <typename Request>
   Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
                             const CallLimit& limit);
+  // Makes a call that reads a snapshot, once it is known which one.
+  template <typename Request>
+  Task<absl::Status> MakeAtSnapshot(const Request& request,
+                                    ReplyTo<Request>& reply,
+                                    const CallLimit& limit);
   // Makes a call as it is; values are received into `destinations`.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Pass(
@@ -99,9 +106,23 @@ class SplittingConnection final : public TaskConnection {
   Task<absl::StatusOr<SplitLayoutsPtr>> LayoutsFor(
       const Request& request, const ClusterPlacement& placement,
       const CallLimit& limit);
+  // Returns the layouts of the keys of a snapshot, whose uid is known.
+  Task<absl::StatusOr<SplitLayoutsPtr>> LayoutsAt(const std::string& name_space,
+                                                  const SnapshotReference& at,
+                                                  const CallLimit& limit) {
+    const auto list = [&](const ListRequest& page) {
+      return Pass(page, limit);
+    };
+    co_return co_await keys_.At(name_space, at, list);
+  }
   // Reads the layouts of a namespace from the servers.
   Task<absl::StatusOr<SplitLayoutsPtr>> Refresh(const std::string& name_space,
-                                                const CallLimit& limit);
+                                                const CallLimit& limit) {
+    const auto list = [&](const ListRequest& page) {
+      return Pass(page, limit);
+    };
+    co_return co_await keys_.Refresh(name_space, list);
+  }
   // Returns whether a push may be to a key in slices that `layouts` lacks.
   bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
                     const ClusterPlacement& placement) const;

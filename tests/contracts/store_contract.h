@@ -101,27 +101,19 @@ bool Eventually(const std::function<bool()>& condition);
   DO(BadInputContractTest, __VA_ARGS__)    \
   DO(ReasonContractTest, __VA_ARGS__)      \
   DO(EncodingContractTest, __VA_ARGS__)    \
-  DO(RowsContractTest, __VA_ARGS__)
+  DO(RowsContractTest, __VA_ARGS__)        \
+  DO(SnapshotContractTest, __VA_ARGS__)
 
 #define DECLARE_STORE_CONTRACT(suite, ...) \
   class suite : public StoreContractTest {};
 FOR_EVERY_STORE_CONTRACT(DECLARE_STORE_CONTRACT)
 #undef DECLARE_STORE_CONTRACT
 
-// Snapshots of one server.
-class SnapshotContractTest : public StoreContractTest {
- protected:
-  void SetUp() override {
-    if (is_cluster()) GTEST_SKIP() << "clients of clusters refuse snapshots";
-  }
-};
-
 // Runs every suite on the stores that `factory` makes.
 #define INSTANTIATE_STORE_CONTRACT(suite, prefix, factory) \
   INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::Values(factory));
 #define INSTANTIATE_STORE_CONTRACTS(prefix, factory)                    \
   FOR_EVERY_STORE_CONTRACT(INSTANTIATE_STORE_CONTRACT, prefix, factory) \
-  INSTANTIATE_STORE_CONTRACT(SnapshotContractTest, prefix, factory)     \
   static_assert(true)
 
 }  // namespace tensorkv::testing

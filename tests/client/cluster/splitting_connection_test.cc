@@ -106,40 +106,6 @@ std::string RandomCall(const Caller& store, std::mt19937 random) {
   }
 }
 
-TEST(SplittingConnectionTest, RefusesCallsAboutSnapshots) {
-  const TestCluster cluster(2, kSplitBytes);
-  Client client(cluster.Connect(), {.target = ""});
-  ASSERT_THAT(client.Init("w", Full({1}, 1)), IsOk());
-  const SnapshotReference at = LatestSnapshot("s");
-  PublishAs publish_as;
-  publish_as.set_series("s");
-  ListRequest list;
-  *list.mutable_at() = at;
-  StatRequest stat;
-  stat.add_keys("w");
-  *stat.mutable_at() = at;
-  const PullRequest pull = {.entries = {{"w"}}, .at = at};
-  std::mt19937 random(1);
-  const PullRequest rows = {
-      .entries = {{.key = "w", .rows = RandomRows(random)}}, .at = at};
-
-  for (const absl::Status& status :
-       {client.CreateSnapshot({}).status(), client.ListSnapshots({}).status(),
-        client.DescribeSnapshot({}).status(),
-        client.DeleteSnapshot({}).status(), client.LeaseSnapshot({}).status(),
-        client
-            .InitAndPublish({{"w", Full({1}, 2)}}, OnExisting::kReplace,
-                            publish_as)
-            .status(),
-        client.Push("w", Full({1}, 2), {.publish_as = publish_as}).status(),
-        client.Pull(pull).status(), client.PullRows({rows}).status(),
-        client.List(list).status(), client.Stat(stat).status()}) {
-    EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented,
-                                 HasSubstr("client of one server")));
-  }
-  EXPECT_THAT(client.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
-}
-
 TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();

@@ -29,11 +29,7 @@ class TestCluster {
     placement_.cluster = "test";
     placement_.split_bytes = split_bytes;
     for (size_t i = 0; i < num_servers; ++i) {
-      servers_.push_back(Server::Create({.listen = "127.0.0.1:0",
-                                         .device = TestDeviceChoice(),
-                                         .budget_bytes = 1 << 30,
-                                         .num_threads = 2})
-                             .value());
+      servers_.push_back(ServerAt("127.0.0.1:0"));
       placement_.servers.push_back({.name = absl::StrCat("s", i),
                                     .address = servers_.back()->address(),
                                     .live = true});
@@ -68,6 +64,15 @@ class TestCluster {
     const int port = servers_[server]->port();
     servers_[server].reset();
     kept_ports_.push_back(std::make_unique<KeptPort>(port));
+  }
+
+  // A server without what it had answers at its address.
+  void Restart(size_t server) {
+    const std::string address = servers_[server]->address();
+    servers_[server].reset();
+    servers_[server] = ServerAt(address);
+    EXPECT_OK(servers_[server]->SetPlacement(placement_,
+                                             placement_.servers[server].name));
   }
 
   // The last server is gone, and what it had is the first one's.
@@ -119,6 +124,14 @@ class TestCluster {
   }
 
  private:
+  static std::unique_ptr<Server> ServerAt(const std::string& address) {
+    return Server::Create({.listen = address,
+                           .device = TestDeviceChoice(),
+                           .budget_bytes = 1 << 30,
+                           .num_threads = 2})
+        .value();
+  }
+
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<std::unique_ptr<KeptPort>> kept_ports_;
   ClusterPlacement placement_;

@@ -1,0 +1,127 @@
+// Named snapshots of several servers.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_CLUSTER_SNAPSHOTS_H_
+#define TENSORKV_CLIENT_CLUSTER_CLUSTER_SNAPSHOTS_H_
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/cluster/call_shares.h"
+#include "client/cluster/cluster_servers.h"
+#include "client/cluster/known_snapshots.h"
+#include "client/cluster/waits.h"
+#include "client/internal/calls/task.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Takes, reads and tells of snapshots as snapshot.proto says of clusters. The
+// home of a namespace says what there is; of a mirrored namespace, and where
+// there is one server, it has all of it. Thread-safe.
+class ClusterSnapshots {
+ public:
+  // `servers` outlives it.
+  explicit ClusterSnapshots(ClusterServers* servers) : servers_(*servers) {}
+
+  // --- Taking ----------------------------------------------------------------
+
+  // A snapshot whose number is reserved.
+  struct Publication {
+    std::string home;
+    // What each server is told: with the number and the uid.
+    CreateSnapshotRequest terms;
+  };
+  // Reserves a number on these terms. Errors: those of CreateSnapshot.
+  Task<absl::StatusOr<Publication>> Begin(const CreateSnapshotRequest& terms,
+                                          const CallLimit& limit);
+  // Has every server keep its share, unless it has, and the home name the
+  // snapshot; tells the others what has gone by that. Gives up if one refuses.
+  // Errors: those of CreateSnapshot.
+  Task<absl::StatusOr<CreateSnapshotReply>> Complete(
+      const Publication& publication, const CallLimit& limit);
+  // Has all servers let go of what they have, as far as they answer.
+  Task<absl::Status> GiveUp(const Publication& publication,
+                            const CallLimit& limit);
+
+  // --- Reading ---------------------------------------------------------------
+
+  // Returns the snapshot that a call means; waits for it as `at` says. Errors:
+  // those of DescribeSnapshot.
+  Task<absl::StatusOr<KnownSnapshot>> Resolve(const std::string& name_space,
+                                              const SnapshotReference& at,
+                                              const CallLimit& limit);
+  // Make a Pull, a PullRows or a Stat, and a List, of a snapshot. Errors: also
+  // NotFound (SNAPSHOT_LOST): a server has it no more.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> Read(const Request& request,
+                                              const CallLimit& limit);
+  Task<absl::StatusOr<ListReply>> List(const ListRequest& request,
+                                       const CallLimit& limit);
+
+  // --- What there is ---------------------------------------------------------
+
+  // Make the call at the home; a Describe adds what all servers retain, a
+  // Delete has the others follow. A Create is one of the home alone.
+  Task<absl::StatusOr<DescribeSnapshotReply>> Make(
+      const DescribeSnapshotRequest& request, const CallLimit& limit);
+  Task<absl::StatusOr<DeleteSnapshotReply>> Make(
+      const DeleteSnapshotRequest& request, const CallLimit& limit);
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> Make(const Request& request,
+                                              const CallLimit& limit) {
+    return AtHome(request, limit);
+  }
+
+ private:
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(const Request& request,
+                                                const CallLimit& limit);
+  // How the parts of a reading have ended.
+  template <typename Request>
+  struct Reading {
+    ReplyTo<Request> reply = {};
+    // The places of entries that the server does not have that was asked.
+    std::vector<size_t> missing;
+    std::vector<absl::Status> errors;
+  };
+  // Reads each share at its server.
+  template <typename Request>
+  Task<absl::Status> ReadShares(const CallShares<Request>& call,
+                                const std::vector<CallShare>& shares,
+                                const CallLimit& limit,
+                                Reading<Request>& reading);
+  // Returns which server has which of the snapshot's keys that begin so.
+  using Places = std::map<std::string, std::string>;
+  Task<absl::StatusOr<Places>> Locate(const ListRequest& request,
+                                      const KnownSnapshot& known,
+                                      const CallLimit& limit);
+  // Returns how a List at all servers of the snapshot has ended.
+  Task<absl::StatusOr<std::vector<ListReply>>> ListAtAll(
+      const ListRequest& request, const KnownSnapshot& known,
+      const CallLimit& limit);
+  // Returns why a server has no share of it: what the home says, if it has gone
+  // there, too.
+  Task<absl::Status> WhyLost(const std::string& name_space,
+                             const KnownSnapshot& known,
+                             const std::string& server, const CallLimit& limit);
+  // Returns all servers, the home of the publication first.
+  Task<absl::StatusOr<std::vector<std::string>>> ServersOf(
+      const Publication& publication, const CallLimit& limit);
+  // Tells servers that these have gone, as far as they answer.
+  Task<absl::Status> TellGone(absl::Span<const std::string> servers,
+                              const DeleteSnapshotRequest& gone,
+                              const CallLimit& limit);
+
+  ClusterServers& servers_;
+  KnownSnapshots known_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_CLUSTER_SNAPSHOTS_H_
