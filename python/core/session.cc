@@ -30,6 +30,13 @@ absl::Status CopyTensors(const SharedCanceller& canceller,
   return absl::OkStatus();
 }
 
+absl::Status CheckPublishesNothing(const PushOptions& options) {
+  if (!options.publish_as) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "publish_as: expected a client that has not joined, got a worker, which "
+      "pushes again what is lost; create_snapshot is for it");
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Session>> Session::Connect(
@@ -127,11 +134,7 @@ absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
   if (worker_ == nullptr) {
     return Bounded(bounds).Push(std::move(entries), options);
   }
-  if (options.publish_as) {
-    return absl::FailedPreconditionError(
-        "publish_as: expected a client that has not joined, got a worker, "
-        "which pushes again what is lost; create_snapshot is for it");
-  }
+  RETURN_IF_ERROR(CheckPublishesNothing(options));
   RETURN_IF_ERROR(worker_->Push(options.step, std::move(entries),
                                 bounds.canceller, bounds.timeout));
   return PushReply();
@@ -174,14 +177,15 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request,
 }
 
 absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
-                                            Step step,
+                                            const PushOptions& options,
                                             const CallBounds& bounds) {
   if (is_embedded_) RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
   if (worker_ == nullptr) {
-    return Bounded(bounds).PushRows(std::move(entries), {.step = step});
+    return Bounded(bounds).PushRows(std::move(entries), options);
   }
-  RETURN_IF_ERROR(worker_->PushRows(step, std::move(entries), bounds.canceller,
-                                    bounds.timeout));
+  RETURN_IF_ERROR(CheckPublishesNothing(options));
+  RETURN_IF_ERROR(worker_->PushRows(options.step, std::move(entries),
+                                    bounds.canceller, bounds.timeout));
   return PushReply();
 }
 

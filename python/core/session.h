@@ -82,7 +82,8 @@ class Session {
                                  absl::Span<const Destination> into,
                                  const CallBounds& bounds);
   // These do what Push and Pull do. The ids are the call's own.
-  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step,
+  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
+                                     const PushOptions& options,
                                      const CallBounds& bounds);
   absl::StatusOr<PullReply> PullRows(PullRowsRequest request,
                                      const CallBounds& bounds);

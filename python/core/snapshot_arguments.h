@@ -39,8 +39,8 @@ inline std::optional<SnapshotReference> ReferenceOf(
   return ReferenceOf(*at);
 }
 
-// Returns a PublishAs, or a CreateSnapshotRequest, with these fields. Throws
-// StatusError.
+// Returns a PublishAs, or a CreateSnapshotRequest, with these fields; a
+// keep_last of 0 stands for all. Throws StatusError.
 template <typename Message>
 Message SnapshotWanted(const PublishFields& fields) {
   const auto& [series, number, expected_latest, prefixes, metadata,
@@ -55,7 +55,7 @@ Message SnapshotWanted(const PublishFields& fields) {
     EncodeDuration(SecondsOf("time_to_live", *time_to_live),
                    message.mutable_time_to_live());
   }
-  if (keep_last) message.set_keep_last(*keep_last);
+  if (keep_last) message.set_keep_last(*keep_last > 0 ? *keep_last : UINT32_MAX);
   return message;
 }
 

@@ -348,9 +348,10 @@ py::list Store::PullMemory(const Keys& keys, const std::string& dtype,
   return MemoryOf(PullValues(keys, std::nullopt, RequestOf(keys, dtype, at)));
 }
 
-py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
-                         const py::list& arrays, Step step,
-                         bool update_all_rows) {
+py::object Store::PushRows(const Keys& keys, const py::list& row_ids,
+                           const py::list& arrays, Step step,
+                           bool update_all_rows,
+                           const std::optional<PublishFields>& publish_as) {
   CheckLengths(keys, row_ids);
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
@@ -359,11 +360,15 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
     entries[i].rows = RowIdsOf(row_ids[i], keys[i]);
     entries[i].update_all_rows = update_all_rows;
   }
-  return VersionsOf(
+  const PushOptions options = {.step = step,
+                               .publish_as = SnapshotWanted(publish_as)};
+  const PushReply reply =
       Call([=, entries = std::move(entries)](Session& session,
                                              const CallBounds& bounds) mutable {
-        return session.PushRows(std::move(entries), step, bounds);
-      }));
+        return session.PushRows(std::move(entries), options, bounds);
+      });
+  if (publish_as) return PublishedIn(reply);
+  return VersionsOf(reply);
 }
 
 py::list Store::PullRows(const Keys& keys, const py::list& row_ids,

@@ -127,9 +127,10 @@ class Store {
                              const std::optional<pybind11::list>& outs,
                              const SharedExports& exports, Reader read,
                              bool may_wait = false);
-  pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
-                          const pybind11::list& arrays, Step step,
-                          bool update_all_rows);
+  pybind11::object PushRows(const Keys& keys, const pybind11::list& row_ids,
+                            const pybind11::list& arrays, Step step,
+                            bool update_all_rows,
+                            const std::optional<PublishFields>& publish_as);
   pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids,
                           const std::optional<AtFields>& at);
   void SetCompression(const std::string& text, uint64_t min_bytes);

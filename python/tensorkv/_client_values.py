@@ -323,6 +323,7 @@ class ValueVerbs:
         update_all_rows: bool = False,
         timeout: Optional[float] = None,
     ) -> List[Optional[int]]: ...
+    @overload
     def push_rows(
         self,
         key: Keys,
@@ -331,6 +332,19 @@ class ValueVerbs:
         step: int = 0,
         update_all_rows: bool = False,
         timeout: Optional[float] = None,
+        *,
+        publish_as: PublishAs,
+    ) -> Snapshot: ...
+    def push_rows(
+        self,
+        key: Keys,
+        row_ids: Any,
+        value: Any,
+        step: int = 0,
+        update_all_rows: bool = False,
+        timeout: Optional[float] = None,
+        *,
+        publish_as: Optional[PublishAs] = None,
     ) -> Any:
         """Contributes rows of keys of rank 1 or more, by their first index.
 
@@ -345,18 +359,21 @@ class ValueVerbs:
           step: as in `push`.
           update_all_rows: gives those that are not named zeros, so that the
             rule's decays reach them too.
+          publish_as: as in `push`.
 
         Returns:
           As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
         """
         keys, values = as_list(key, value, "value")
         ids = _ids_of(as_list(key, row_ids, "row_ids")[1])
-        arrays = all_to_core(values)
+        arrays, wanted = all_to_core(values), publish_fields(publish_as)
         with within(timeout):
-            versions = self._store.push_rows(
-                keys, ids, arrays, step_of(step), update_all_rows
+            made = self._store.push_rows(
+                keys, ids, arrays, step_of(step), update_all_rows, wanted
             )
-        return self._answer(key, versions or [None] * len(keys))
+        if publish_as is not None:
+            return Snapshot(publish_as.series, **made)
+        return self._answer(key, made or [None] * len(keys))
 
     @overload
     def pull_rows(

@@ -59,8 +59,8 @@ class SnapshotVerbs:
           prefixes: has the keys that begin with one of these, without them all.
           metadata: what readers are told.
           time_to_live: in seconds; without it there is no end.
-          keep_last: the series keeps so many from now on; without it as many
-            as was said before, or all.
+          keep_last: the series keeps so many from now on, with 0 all; without
+            it as many as was said before, or all.
 
         Errors: FailedPreconditionError (SNAPSHOT_NUMBER_PASSED);
         SnapshotConflictError where another number is the latest than expected;

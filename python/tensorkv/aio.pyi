@@ -200,6 +200,18 @@ class ClientCoroutines(Coroutines):
         timeout: Optional[float] = None,
     ) -> List[Optional[int]]: ...
     @overload
+    async def push_rows(
+        self,
+        key: Keys,
+        row_ids: Any,
+        value: Any,
+        step: int = 0,
+        update_all_rows: bool = False,
+        timeout: Optional[float] = None,
+        *,
+        publish_as: PublishAs,
+    ) -> Snapshot: ...
+    @overload
     async def pull_rows(
         self,
         key: str,

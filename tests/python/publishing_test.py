@@ -4,13 +4,14 @@ import asyncio
 import doctest
 import os
 import sys
+import threading
 import types
 import unittest
 
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
-from servers import RestartableServer
+from servers import Cluster, RestartableServer
 from stores import StoreTest, new_namespace
 
 import torch
@@ -319,6 +320,94 @@ class RestartTest(StoreTest):
             self.assertEqual(raised.exception.metadata["latest"], "41")
         again.publish(state(4), 42)
         self.assertEqual(number_of(self.reader.fetch()), 4)
+
+
+class ClusterTest(StoreTest):
+    """States of several servers are as whole as those of one."""
+
+    def start(self, *options):
+        self.cluster = Cluster(self, options=options)
+        self.client = self.open_client(self.cluster.target, timeout=120)
+        self.publisher = Publisher(self.client, "policy")
+        self.reader = Reader(self.client, "policy")
+
+    def test_a_reader_gets_no_mix(self):
+        self.start("--cluster_split_bytes=1MiB")
+        large = torch.full((1024, 512), 1.0)
+        self.publisher.publish({**state(1, count=20), "large": large})
+        tensors = self.reader.fetch()
+        self.assertTrue(torch.equal(tensors.pop("large"), large))
+        self.assertEqual(number_of(tensors), 1)
+        for number in range(2, 12):
+            published = self.publisher.publish(state(number, count=20))
+            tensors = self.reader.fetch()
+            self.assertEqual(self.reader.number, published)
+            self.assertEqual(len(tensors), 20)
+            self.assertEqual(number_of(tensors), number)
+        # Only the latest stays.
+        self.assertEqual(len(self.client.snapshots()), 1)
+        self.publisher.clear()
+        self.assertEqual(self.client.keys(), [])
+        self.assertEqual(self.client.snapshots(), [])
+
+    def test_one_reads_while_another_publishes(self):
+        self.start()
+        self.publisher.publish(state(1, count=20))
+        publisher = Publisher(self.open_client(self.cluster.target), "policy")
+
+        def publish():
+            for number in range(2, 30):
+                publisher.publish(state(number, count=20))
+
+        thread = threading.Thread(target=publish)
+        thread.start()
+        last = 0
+        while thread.is_alive():
+            number = number_of(self.reader.fetch())
+            self.assertEqual(number, self.reader.number)
+            self.assertGreaterEqual(number, last)
+            last = number
+        thread.join()
+        self.assertEqual(number_of(self.reader.fetch()), 29)
+
+    def test_both_go_on_after_restarts(self):
+        self.start()
+        self.publisher.publish(state(1, count=20))
+        self.reader.fetch()
+        for server in range(3):
+            self.cluster.restart(server)
+            value = server + 2
+            number = self.publisher.publish(state(value, count=20))
+            self.assertEqual(number, value)
+            self.assertEqual(self.reader.wait(number), number)
+            self.assertEqual(number_of(self.reader.fetch()), value)
+
+    def test_all_verbs_are_those_of_one_server(self):
+        self.start()
+        client = self.client
+        client.init(["a", "b"], [torch.zeros(2), torch.zeros(2, 2)])
+        taken = client.push_rows(
+            "b", [1], torch.ones(1, 2), publish_as=tensorkv.PublishAs("s")
+        )
+        self.assertEqual(taken.number, 1)
+        self.assertEqual(client.create_snapshot("s", 7).number, 7)
+        client.push("a", torch.ones(2))
+        at = tensorkv.At("s")
+        self.assertEqual(client.pull("a", at=at).tolist(), [0, 0])
+        self.assertEqual(client.pull_rows("b", [1], at=at).tolist(), [[1, 1]])
+        self.assertEqual(client.keys(at=at), ["a", "b"])
+        self.assertEqual(client.stat("a", at=at).version, 1)
+        with client.lease_snapshot("s") as leased:
+            self.assertEqual(leased.at.number, 7)
+            client.create_snapshot("s", keep_last=1)
+            numbers = [each.number for each in client.snapshots("s")]
+            self.assertEqual(numbers, [7, 8])
+        self.assertEqual(len(client.snapshots("s")), 1)
+        client.create_snapshot("s", keep_last=0)
+        client.create_snapshot("s")
+        self.assertEqual(client.describe_snapshot("s").keep_last, 0)
+        self.assertEqual(len(client.snapshots("s")), 3)
+        self.assertEqual(client.delete_snapshot("s"), 3)
 
 
 if __name__ == "__main__":

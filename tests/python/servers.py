@@ -3,10 +3,71 @@
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 
 BINARY = "service/tensorkv-server"
+
+
+def _free_address():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+class Cluster:
+    """Servers of one cluster, with an etcd of their own.
+
+    They are stopped with the test case that they are of.
+    """
+
+    def __init__(self, test_case, count=3, options=()):
+        folder = tempfile.TemporaryDirectory()
+        test_case.addCleanup(folder.cleanup)
+        self._test_case = test_case
+        etcd, peer = _free_address(), f"http://{_free_address()}"
+        self._run(
+            "/usr/bin/etcd",
+            f"--data-dir={folder.name}/etcd",
+            f"--listen-client-urls=http://{etcd}",
+            f"--advertise-client-urls=http://{etcd}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+        )
+        addresses = [_free_address() for _ in range(count)]
+        self._commands = [
+            (
+                *(BINARY, "--device=cpu", "--budget=64MiB"),
+                f"--listen={address}",
+                "--metrics_listen=127.0.0.1:0",
+                f"--etcd={etcd}",
+                f"--server_name=s{number}",
+                f"--cluster_size={count}",
+                "--cluster_lease=2s",
+                *options,
+            )
+            for number, address in enumerate(addresses)
+        ]
+        self._processes = [self._run(*command) for command in self._commands]
+        self.target = "cluster:" + ",".join(addresses)
+
+    def restart(self, number):
+        """Kills that server, and starts it without what it had."""
+        self._end(self._processes[number])
+        self._processes[number] = self._run(*self._commands[number])
+
+    def _run(self, *command):
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self._test_case.addCleanup(self._end, process)
+        return process
+
+    def _end(self, process):
+        process.kill()
+        process.wait()
 
 
 class RestartableServer:

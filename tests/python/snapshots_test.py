@@ -336,32 +336,6 @@ class SnapshotsTest(StoreTest):
             reader.push("a", full(1), step=2, publish_as=PublishAs("s"))
         self.assertEqual(kv.client.create_snapshot("s").number, 2)
 
-    def test_clients_of_clusters_say_at_once_that_there_are_none(self):
-        client = self.open_client(
-            "cluster:" + ADDRESS, namespace=new_namespace()
-        )
-        client.create_namespace(client.namespace)
-        client.init("a", full(1))
-        for call in (
-            lambda: client.create_snapshot("s"),
-            lambda: client.snapshots(),
-            lambda: client.describe_snapshot("s", at_least=1),
-            lambda: client.delete_snapshot("s"),
-            lambda: client.lease_snapshot("s"),
-            lambda: client.init("b", full(1), publish_as=PublishAs("s")),
-            lambda: client.push("a", full(2), publish_as=PublishAs("s")),
-            lambda: client.pull("a", at=At("s")),
-            lambda: client.pull_rows("a", [1], at=At("s")),
-            lambda: client.keys(at=At("s")),
-            lambda: client.stat("a", at=At("s")),
-        ):
-            with self.assertRaisesRegex(
-                tensorkv.UnimplementedError, "client of one server"
-            ):
-                call()
-        self.assertEqual(client.keys(), ["a"])
-        self.assert_array(client.pull("a"), full(1))
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -90,8 +90,8 @@ class Publisher:
 
         Args:
           series: readers know it.
-          keep_last: how many states stay readable; None leaves the series as
-            it is, which is all at first. One that stays takes memory for what
+          keep_last: how many states stay readable, 0: all; None leaves the
+            series as it is, which is all at first. One that stays takes memory for what
             has changed since.
         """
         self._server = _FollowedServer(client_of(store))
@@ -204,7 +204,10 @@ class Publisher:
         Errors: FailedPreconditionError where they are others.
         """
         keys = client.keys(f"{self._series}/")
-        if keys and not has_publisher(client, self._series):
+        # One that has published knows its keys: a server of a cluster may have
+        # lost their rule.
+        is_new = self._number == 0
+        if keys and is_new and not has_publisher(client, self._series):
             raise FailedPreconditionError(
                 f"{self._series}/: expected the keys of a Publisher alone, got "
                 f"{keys[0]!r}; publish another series"
