@@ -1,6 +1,8 @@
 #include "service/cluster/snapshot_sweep.h"
 
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -47,16 +49,23 @@ absl::StatusOr<v1::CheckSharesResponse> AnswerAsHome(
 
 void SweepShares(const KnownPlacement& known, const AskHome& ask,
                  SnapshotShares& store) {
+  // Those that have not answered are not asked again: the server may end.
+  std::set<std::string> silent;
   for (const v1::CheckSharesRequest& request : store.SharesToCheck()) {
     const auto view = known.view();
     if (view == nullptr || view->placement().owners.empty()) return;
     const ClusterPlacement& placement = view->placement();
     const ClusterServer& home =
         placement.servers[OwnerOf(placement, request.namespace_(), "")];
+    if (silent.contains(home.name)) continue;
     const absl::StatusOr<v1::CheckSharesResponse> response =
         home.name == view->server_name() ? AnswerAsHome(known, request, store)
                                          : ask(home, request);
-    if (response.ok()) store.DropShares(request, *response);
+    if (response.ok()) {
+      store.DropShares(request, *response);
+    } else {
+      silent.insert(home.name);
+    }
   }
 }
 
