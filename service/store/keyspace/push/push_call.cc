@@ -69,10 +69,11 @@ void StartPush(NamespaceState& state, PushCall call) {
   if (!TakesLong(state, call.request)) {
     return PushHere(state, std::move(call));
   }
-  state.Run(
-      [state = state.shared_from_this(), call = std::move(call)]() mutable {
-        PushHere(*state, std::move(call));
-      });
+  state.Run([state = state.shared_from_this(),
+             share = call.context.share.lock(),
+             call = std::move(call)]() mutable {
+    PushHere(*state, std::move(call));
+  });
 }
 
 void Namespace::Push(PushRequest request, CallContext context,
