@@ -238,6 +238,10 @@ class Rounds {
   const RoundPolicy& policy_;
   Reservation overhead_;
   Step last_closed_ = 0, last_applied_ = 0;
+  // The highest step whose round has ever closed, or waited for its sum alone,
+  // be it that it failed then: whoever was not in one of up to here was told
+  // to go on, and may pass over it.
+  Step highest_closed_ = 0;
   OpenRounds open_;
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;
