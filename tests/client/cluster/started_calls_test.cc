@@ -71,6 +71,10 @@ class StartedClusterCallsTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
+  // Returns when none waits at a server any more.
+  void AwaitNoneWaiting() {
+    while (others_.Describe()->calls_waiting() > 0) std::this_thread::yield();
+  }
   // What the calls wait for that wait at the servers.
   void PushToAll() {
     for (const PullEntry& entry : request_.entries) {
@@ -131,12 +135,14 @@ TEST_F(StartedClusterCallsTest, CancellingEndsThem) {
   canceller->Cancel();
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
+  AwaitNoneWaiting();
 }
 
 TEST_F(StartedClusterCallsTest, TimeoutEndsThem) {
   Start(10, {.timeout = absl::Milliseconds(50)});
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
+  AwaitNoneWaiting();
 }
 
 // All the threads that take calls that have ended wait for others to end then.
