@@ -29,7 +29,7 @@ class ScopedBlockingCall {
   static void ObserveThisThread(BlockingObserver* observer);
 
  private:
-  // Null where nobody is to be told.
+  // It is null where nobody is to be told.
   BlockingObserver* const observer_;
 };
 

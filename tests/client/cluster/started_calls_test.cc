@@ -75,7 +75,7 @@ class StartedClusterCallsTest : public ::testing::Test {
   void AwaitNoneWaiting() {
     while (others_.Describe()->calls_waiting() > 0) std::this_thread::yield();
   }
-  // What the calls wait for that wait at the servers.
+  // Pushes what the calls wait for.
   void PushToAll() {
     for (const PullEntry& entry : request_.entries) {
       ASSERT_THAT(others_.Push(entry.key, Full({1}, 1)), IsOk());
@@ -95,7 +95,7 @@ class StartedClusterCallsTest : public ::testing::Test {
   const Caller others_ = Caller(*other_connection_, "");
   CallThreads threads_{1};
   PullRequest request_;
-  // Of what is there already.
+  // It asks for what is there already.
   const PullRequest short_request_ = {.entries = {{cluster_.KeyOf(0)}}};
   std::vector<std::unique_ptr<PullReply>> replies_;
   size_t num_expected_ = 0;

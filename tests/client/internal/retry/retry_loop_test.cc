@@ -271,7 +271,7 @@ TEST(SystemRetryEnvironmentTest, RunsWhatComesAfterAPause) {
   has_run_during.WaitForNotification();
 }
 
-// As many as any number of threads that is made beforehand.
+// They are more than the threads that anybody makes beforehand.
 TEST(SystemRetryEnvironmentTest, PausesEndThoughWhatComesAfterOthersBlocks) {
   const size_t num_pauses = 64 + 4 * std::thread::hardware_concurrency();
   const RetryEnvironment environment = SystemRetryEnvironment();
