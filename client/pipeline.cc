@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "base/scoped_blocking_call.h"
 
 namespace tensorkv {
 namespace {
@@ -66,6 +67,7 @@ Pipeline::Pipeline(Client* client, const PipelineOptions& options)
       threads_(max_running_) {}
 
 Pipeline::~Pipeline() {
+  const ScopedBlockingCall waits;
   MutexLock lock(&mutex_);
   while (num_in_flight_ > 0 || is_starting_) has_headroom_.Wait(&mutex_);
 }
@@ -173,6 +175,7 @@ std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
 }
 
 void Pipeline::Enqueue(Call call) {
+  const ScopedBlockingCall waits;
   MutexLock lock(&mutex_);
   const Ticket ticket = next_ticket_++;
   while (ticket != next_admitted_ || !HasHeadroomFor(call)) {

@@ -37,10 +37,12 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::Route(
     const absl::StatusOr<JoinReply> reply =
         co_await JoinAll(servers, next, limit);
     // A server has lost the worker since the home has given it that epoch.
-    if (ReasonOf(reply.status()) != Reason::kLeaseLost ||
-        attempt + 1 == kMostEpochs) {
-      co_return reply;
-    }
+    const bool needs_epoch = ReasonOf(reply.status()) == Reason::kLeaseLost;
+    const bool finds_another = IsOfFormerNamespace(reply.status()) &&
+                               request.namespace_uid() == 0 && attempt == 0;
+    const bool is_last = attempt + 1 == kMostEpochs;
+    if (!(needs_epoch || finds_another) || is_last) co_return reply;
+    if (finds_another) namespaces_.Forget(request.namespace_());
     next = request;
     NameAttempt("&", attempt + 1, next);
   }
@@ -53,11 +55,13 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
                       co_await KnowAt(servers.front(), request.namespace_(),
                                       request.namespace_uid(), limit));
   JoinRequest at_home = request;
+  NameUid(known, at_home);
   at_home.set_replaces_epoch(joins_.ReplacedBy(request));
   CO_ASSIGN_OR_RETURN(JoinReply total,
                       co_await servers_.At(servers.front(), at_home, limit));
   joins_.Begin(request, total.worker().epoch());
   JoinRequest elsewhere = request;
+  NameUid(known, elsewhere);
   elsewhere.set_rank(total.worker().rank());
   elsewhere.set_epoch(total.worker().epoch());
   CO_ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,

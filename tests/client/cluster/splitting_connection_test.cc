@@ -422,6 +422,46 @@ TEST_F(SlowTransferTest, WaitForKeysThatNeverComeEndsInTime) {
   EXPECT_EQ(num_transfers_, 0);
 }
 
+// Refuses to wait for keys.
+class ImpatientConnection final : public Connection {
+ public:
+  ImpatientConnection(std::unique_ptr<Connection> inner,
+                      std::atomic<int>* num_refusals)
+      : inner_(std::move(inner)), num_refusals_(*num_refusals) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override {
+    if (call.method() != Method::kPullRows) {
+      return inner_->Attempt(call, options);
+    }
+    ++num_refusals_;
+    return absl::PermissionDeniedError("no rows");
+  }
+
+ private:
+  const std::unique_ptr<Connection> inner_;
+  std::atomic<int>& num_refusals_;
+};
+
+TEST(SplittingConnectionTest, WaitForKeysEndsWhereItIsRefused) {
+  const TestCluster cluster(2, kSplitBytes);
+  std::atomic<int> num_refusals = 0;
+  const auto connect = [&](const std::string& address,
+                           std::shared_ptr<ServerIncarnation> known)
+      -> absl::StatusOr<std::unique_ptr<Connection>> {
+    return std::make_unique<ImpatientConnection>(
+        *GrpcConnection::Create({.target = address, .server = known}),
+        &num_refusals);
+  };
+  SplittingConnection connection(
+      std::make_unique<ClusterConnection>(ClusterServersOptions{
+          .addresses = {cluster.address(0)}, .connect = connect}));
+
+  EXPECT_THAT(Caller(connection, "").Await("never"),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_EQ(num_refusals, 1);
+}
+
 // Whoever knows a key as it was pushes to what it is now.
 TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
   const TestCluster cluster(2, kSplitBytes);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/client.h"
 #include "client/connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,6 +31,8 @@ using ::testing::Each;
 using ::testing::SizeIs;
 
 constexpr size_t kNumServers = 3;
+// No more threads than that take calls that have ended, unless they block.
+constexpr size_t kMostThreads = 16;
 
 // Three servers with a key each, and pulls that wait for the next version of
 // all three.
@@ -45,15 +48,22 @@ class StartedClusterCallsTest : public ::testing::Test {
   }
 
   void Start(size_t count, const CallOptions& options) {
-    while (replies_.size() < count) {
-      PullReply& reply = *replies_.emplace_back(new PullReply);
-      connection_->Start(AnyCall(request_, reply), options, threads_,
-                         [this](absl::Status status) {
-                           MutexLock lock(&mutex_);
-                           statuses_.push_back(std::move(status));
-                           has_ended_.SignalAll();
-                         });
-    }
+    for (size_t i = 0; i < count; ++i) Start(request_, options, Expected());
+  }
+  void Start(const PullRequest& request, const CallOptions& options,
+             Connection::Done done) {
+    PullReply& reply = *replies_.emplace_back(new PullReply);
+    connection_->Start(AnyCall(request, reply), options, threads_,
+                       std::move(done));
+  }
+  // Returns what tells how a call has ended that Statuses is to wait for.
+  Connection::Done Expected() {
+    ++num_expected_;
+    return [this](absl::Status status) {
+      MutexLock lock(&mutex_);
+      statuses_.push_back(std::move(status));
+      has_ended_.SignalAll();
+    };
   }
   // Returns when as many calls wait at the servers, all together.
   void AwaitWaiting(uint64_t count) {
@@ -61,10 +71,20 @@ class StartedClusterCallsTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
+  // Returns when none waits at a server any more.
+  void AwaitNoneWaiting() {
+    while (others_.Describe()->calls_waiting() > 0) std::this_thread::yield();
+  }
+  // Pushes what the calls wait for.
+  void PushToAll() {
+    for (const PullEntry& entry : request_.entries) {
+      ASSERT_THAT(others_.Push(entry.key, Full({1}, 1)), IsOk());
+    }
+  }
   // Waits until all calls have ended, and returns their statuses.
   std::vector<absl::Status> Statuses() {
     MutexLock lock(&mutex_);
-    while (statuses_.size() < replies_.size()) has_ended_.Wait(&mutex_);
+    while (statuses_.size() < num_expected_) has_ended_.Wait(&mutex_);
     return statuses_;
   }
 
@@ -75,7 +95,10 @@ class StartedClusterCallsTest : public ::testing::Test {
   const Caller others_ = Caller(*other_connection_, "");
   CallThreads threads_{1};
   PullRequest request_;
+  // It asks for what is there already.
+  const PullRequest short_request_ = {.entries = {{cluster_.KeyOf(0)}}};
   std::vector<std::unique_ptr<PullReply>> replies_;
+  size_t num_expected_ = 0;
   Mutex mutex_;
   CondVar has_ended_;
   std::vector<absl::Status> statuses_;
@@ -95,9 +118,7 @@ TEST_F(StartedClusterCallsTest, ThousandThatWaitTakeFewThreads) {
   // A server takes so many at a time.
   AwaitWaiting(kNumServers * 128);
   EXPECT_LE(NumThreads() - threads_before, 20);
-  for (const PullEntry& entry : request_.entries) {
-    ASSERT_THAT(others_.Push(entry.key, Full({1}, 1)), IsOk());
-  }
+  PushToAll();
 
   EXPECT_THAT(Statuses(), Each(IsOk()));
   EXPECT_THAT(statuses_, SizeIs(kNumCalls));
@@ -114,12 +135,50 @@ TEST_F(StartedClusterCallsTest, CancellingEndsThem) {
   canceller->Cancel();
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
+  AwaitNoneWaiting();
 }
 
 TEST_F(StartedClusterCallsTest, TimeoutEndsThem) {
   Start(10, {.timeout = absl::Milliseconds(50)});
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
+  AwaitNoneWaiting();
+}
+
+// All the threads that take calls that have ended wait for others to end then.
+TEST_F(StartedClusterCallsTest, CallsThatBlockMayBeMadeWhereOthersEnd) {
+  for (size_t i = 0; i < kMostThreads; ++i) {
+    Start(short_request_, {}, [this, done = Expected()](absl::Status) mutable {
+      const CallOptions options = {.timeout = absl::Minutes(5)};
+      std::move(done)(connection_->Call(request_, options).status());
+    });
+  }
+
+  AwaitWaiting(kNumServers * kMostThreads);
+  PushToAll();
+
+  EXPECT_THAT(Statuses(), Each(IsOk()));
+}
+
+TEST_F(StartedClusterCallsTest, CancelledCallsMayBeAwaitedWhereOthersEnd) {
+  const std::unique_ptr<Client> client =
+      Client::Connect({.target = cluster_.target()}).value();
+  const auto canceller = std::make_shared<Canceller>();
+  for (size_t i = 0; i < kMostThreads; ++i) {
+    client->WithTimeout(absl::Minutes(5))
+        .WithCanceller(canceller)
+        .StartPull(request_, threads_, [done = Expected()](auto reply) mutable {
+          std::move(done)(reply.status());
+        });
+  }
+  AwaitWaiting(kNumServers * kMostThreads);
+
+  for (size_t i = 0; i < kMostThreads; ++i) {
+    client->StartPull(short_request_, threads_,
+                      [=](const auto& reply) { canceller->CancelAndWait(); });
+  }
+
+  EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
 }
 
 // Whoever starts a call may let go of the connection in what it tells.
