@@ -192,6 +192,7 @@ template <typename Request>
 Task<absl::Status> SplittingConnection::MakeAs(const Request& request,
                                                ReplyTo<Request>& reply,
                                                const CallLimit& limit) {
+  CO_RETURN_IF_ERROR(CheckNeedsNoSnapshot(request));
   if constexpr (kIsSplit<Request>) {
     CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                         co_await inner_->Placement(limit));
