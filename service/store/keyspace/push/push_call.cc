@@ -69,9 +69,15 @@ void StartPush(NamespaceState& state, PushCall call) {
   if (!TakesLong(state, call.request)) {
     return PushHere(state, std::move(call));
   }
+  PushOnPool(state, std::move(call));
+}
+
+void PushOnPool(NamespaceState& state, PushCall call) {
+  const absl::Duration end = state.Now() + call.context.timeout;
   state.Run([state = state.shared_from_this(),
-             share = call.context.share.lock(),
+             share = call.context.share.lock(), end,
              call = std::move(call)]() mutable {
+    call.context.timeout = end - state->Now();
     PushHere(*state, std::move(call));
   });
 }
