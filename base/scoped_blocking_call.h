@@ -8,8 +8,9 @@ namespace tensorkv {
 // Is told when threads block. Thread-safe.
 class BlockingObserver {
  public:
-  // Is told on the thread that may block from now on.
-  virtual void BlockingBegins() = 0;
+  // Is told on the thread that may block from now on. Returns whether another
+  // thread is left to do what this one does.
+  virtual bool BlockingBegins() = 0;
   virtual void BlockingEnds() = 0;
 
  protected:
@@ -20,7 +21,11 @@ class BlockingObserver {
 // destroyed. Of scopes within scopes the outermost one is told.
 class ScopedBlockingCall {
  public:
-  ScopedBlockingCall();
+  // Says what to do where no other thread is left: go on, with what fails then
+  // or ends in time, or wait until one is.
+  enum class IfLast { kGoOn, kWait };
+
+  explicit ScopedBlockingCall(IfLast if_last = IfLast::kGoOn);
   ~ScopedBlockingCall();
   ScopedBlockingCall(const ScopedBlockingCall&) = delete;
   ScopedBlockingCall& operator=(const ScopedBlockingCall&) = delete;

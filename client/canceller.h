@@ -86,7 +86,7 @@ class Canceller {
   // send (see Client). A thread for which such a call waits must not call this.
   void CancelAndWait() {
     Cancel();
-    const ScopedBlockingCall waits;
+    const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
     MutexLock lock(&mutex_);
     while (num_uses_ > 0) has_ended_.Wait(&mutex_);
   }

@@ -167,7 +167,9 @@ class Client : public NamespaceVerbs {
   // make calls that block, but must not wait in other ways for what calls
   // bring: those of all clients end on a few threads. Only what has to block
   // meanwhile runs on `threads`, which outlive the call; this client need not.
-  // Pipeline adds an order and bounds.
+  // Calls that did so end there, too, and must not wait for others that have
+  // to, for which no thread of theirs may be left. Pipeline adds an order and
+  // bounds.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,

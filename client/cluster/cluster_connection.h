@@ -191,12 +191,12 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<JoinReply>> Route(const JoinRequest& request,
                                         const CallLimit& limit);
   // Joins at the first of the servers, the home, and then at the others with
-  // the rank and the epoch that it gives, the namespace that is known. Errors:
+  // the rank and the epoch that it gives, a namespace of that mode. Errors:
   // also FailedPrecondition (LEASE_LOST): another server has had a later epoch
   // of the worker.
   Task<absl::StatusOr<JoinReply>> JoinAll(
       const std::vector<std::string>& servers, const JoinRequest& request,
-      const CallLimit& limit);
+      Mode mode, const CallLimit& limit);
   Task<absl::StatusOr<KeepAliveReply>> Route(const KeepAliveRequest& request,
                                              const CallLimit& limit);
   Task<absl::StatusOr<LeaveReply>> Route(const LeaveRequest& request,

@@ -80,10 +80,9 @@ absl::StatusOr<PlacedServer::Endpoint> PlacedServer::ResolveEndpoint() {
     return IsNoMore(name_, placement->version, /*was_called=*/false);
   }
   if (endpoint.address == found->address) return endpoint;
-  endpoint = {.address = found->address, .placed_by = placement->version};
+  endpoint = {.address = found->address};
   ASSIGN_OR_RETURN(endpoint.connection, connect_(endpoint.address, known_));
   MutexLock lock(&mutex_);
-  if (endpoint_.placed_by > endpoint.placed_by) return endpoint;
   // The former one goes after the lock.
   if (endpoint_.address != endpoint.address) std::swap(endpoint_, endpoint);
   return endpoint_;

@@ -46,8 +46,6 @@ class PlacedServer final : public TaskConnection {
   struct Endpoint {
     std::string address;
     std::shared_ptr<Connection> connection;
-    // The version of the placement that gives the address.
-    uint64_t placed_by = 0;
     // The version of the placement from which the server was removed; 0 if it
     // is in the newest.
     uint64_t left_by = 0;

@@ -15,6 +15,7 @@
 #include "client/cluster/split_call.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "contract/row_ids.h"
 #include "google/protobuf/repeated_ptr_field.h"
 
@@ -289,7 +290,8 @@ Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::AwaitKeys(
     const std::string missing = ErrorInfoOf(status)->metadata["key"];
     const absl::Status waited = co_await AwaitKey(request, missing, limit);
     const bool may_come = waited.ok() || absl::IsDeadlineExceeded(waited) ||
-                          absl::IsUnavailable(waited) || IsOfMissingKey(waited);
+                          absl::IsUnavailable(waited) ||
+                          IsOfMissingKey(waited) || RetryDelayOf(waited);
     if (!may_come || limit.TimeLeft() <= absl::ZeroDuration()) {
       co_return waited.ok() ? status : waited;
     }

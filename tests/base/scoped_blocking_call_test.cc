@@ -7,10 +7,14 @@ namespace {
 
 class Counter final : public BlockingObserver {
  public:
-  void BlockingBegins() override { ++num_blocked; }
+  bool BlockingBegins() override {
+    ++num_blocked;
+    return --num_refusals_left < 0;
+  }
   void BlockingEnds() override { --num_blocked; }
 
   int num_blocked = 0;
+  int num_refusals_left = 0;
 };
 
 TEST(ScopedBlockingCallTest, OutermostIsTold) {
@@ -23,6 +27,26 @@ TEST(ScopedBlockingCallTest, OutermostIsTold) {
       const ScopedBlockingCall inner;
       EXPECT_EQ(counter.num_blocked, 1);
     }
+    EXPECT_EQ(counter.num_blocked, 1);
+  }
+  EXPECT_EQ(counter.num_blocked, 0);
+
+  ScopedBlockingCall::ObserveThisThread(nullptr);
+}
+
+TEST(ScopedBlockingCallTest, WaitsForAnotherThreadOrGoesOn) {
+  Counter counter;
+  ScopedBlockingCall::ObserveThisThread(&counter);
+
+  counter.num_refusals_left = 2;
+  {
+    const ScopedBlockingCall goes_on;
+    EXPECT_EQ(counter.num_refusals_left, 1);
+    EXPECT_EQ(counter.num_blocked, 1);
+  }
+  {
+    const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
+    EXPECT_EQ(counter.num_refusals_left, -1);
     EXPECT_EQ(counter.num_blocked, 1);
   }
   EXPECT_EQ(counter.num_blocked, 0);

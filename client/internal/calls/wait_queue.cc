@@ -7,25 +7,32 @@
 #include <system_error>
 #include <thread>
 
+#include "absl/base/config.h"
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "base/scoped_blocking_call.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 
-#ifdef _GLIBCXX_TSAN
+#ifdef ABSL_HAVE_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
 namespace tensorkv {
 namespace {
 
+std::atomic<bool> is_bound = false;
+std::atomic<bool> is_forked = false;
+[[maybe_unused]] const int is_told =
+    pthread_atfork(nullptr, nullptr, [] { is_forked = is_bound.load(); });
+
 // What a wait's beginning has written is there for its end: the order that gRPC
-// gives is invisible to ThreadSanitizer.
-void TellOrder([[maybe_unused]] void* tag, [[maybe_unused]] bool is_end) {
-#ifdef _GLIBCXX_TSAN
-  is_end ? __tsan_acquire(tag) : __tsan_release(tag);
+// gives is invisible to ThreadSanitizer, so that both tell it.
+QueuedWait* WaitOf(void* tag) {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  __tsan_acquire(tag);
 #endif
+  return static_cast<QueuedWait*>(tag);
 }
 
 // The threads of the queue. Thread-safe; never destroyed.
@@ -33,26 +40,33 @@ class WaitThreads final : public BlockingObserver {
  public:
   grpc::CompletionQueue* queue() { return &queue_; }
 
-  // Starts the threads where there are none. Returns whether there are any.
+  // Starts those that are wanted and not there. Returns whether any does not
+  // block.
   bool Start() {
-    if (has_started_) return true;
     MutexLock lock(&mutex_);
     while (num_threads_ < num_wanted_ && StartOne()) {
     }
-    has_started_ = num_threads_ > 0;
-    return has_started_;
+    return HasOneFree();
   }
 
-  void BlockingBegins() override {
+  // In a process that was forked nobody waits for the queue, and the lock may
+  // be that of a thread which is not there.
+  bool BlockingBegins() override {
+    if (is_forked) return true;
     MutexLock lock(&mutex_);
-    if (++num_blocked_ == num_threads_) StartOne();
+    ++num_blocked_;
+    return HasOneFree();
   }
   void BlockingEnds() override {
+    if (is_forked) return;
     MutexLock lock(&mutex_);
     --num_blocked_;
   }
 
  private:
+  bool HasOneFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return num_threads_ > num_blocked_ || StartOne();
+  }
   // Returns false where the system has no more threads.
   bool StartOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     try {
@@ -68,8 +82,7 @@ class WaitThreads final : public BlockingObserver {
     void* tag = nullptr;
     bool is_ok = false;
     while (queue_.Next(&tag, &is_ok)) {
-      TellOrder(tag, /*is_end=*/true);
-      static_cast<QueuedWait*>(tag)->End();
+      WaitOf(tag)->End();
       if (IsOneTooMany()) return;
     }
   }
@@ -85,7 +98,6 @@ class WaitThreads final : public BlockingObserver {
   const int num_wanted_ =
       std::clamp<int>(std::thread::hardware_concurrency() / 2, 2, 16);
   grpc::CompletionQueue queue_;
-  std::atomic<bool> has_started_ = false;
   Mutex mutex_;
   // Is written with the lock.
   std::atomic<int> num_threads_ = 0;
@@ -96,6 +108,7 @@ class WaitThreads final : public BlockingObserver {
 
 absl::StatusOr<grpc::CompletionQueue*> WaitQueue() {
   RETURN_IF_ERROR(CheckNotForked());
+  BindToThisProcess();
   static WaitThreads& threads = *new WaitThreads;
   if (threads.Start()) return threads.queue();
   return WithReason(
@@ -104,14 +117,15 @@ absl::StatusOr<grpc::CompletionQueue*> WaitQueue() {
 }
 
 void* TagOf(QueuedWait* wait) {
-  TellOrder(wait, /*is_end=*/false);
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  __tsan_release(wait);
+#endif
   return wait;
 }
 
+void BindToThisProcess() { is_bound = true; }
+
 absl::Status CheckNotForked() {
-  static std::atomic<bool> is_forked = false;
-  [[maybe_unused]] static const int is_told =
-      pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
   if (!is_forked) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this process was forked after its parent had made a client, and has "

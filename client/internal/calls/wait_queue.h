@@ -25,15 +25,20 @@ class QueuedWait {
 // connection. Those of gRPC that call back end with the last channel that uses
 // them, which waits for them; and once nothing has come for a second they sleep
 // for 100 ms. A thread that blocks (ScopedBlockingCall) is replaced if no other
-// is left. Errors: those of CheckNotForked · ResourceExhausted (LIMIT_REACHED):
-// the system has not one thread to give.
+// is left. Binds to this process. Errors: those of CheckNotForked ·
+// ResourceExhausted (LIMIT_REACHED): all threads block, if there are any, and
+// the system has none to give.
 absl::StatusOr<grpc::CompletionQueue*> WaitQueue();
 
 // Returns the tag of a wait that is about to begin at the queue.
 void* TagOf(QueuedWait* wait);
 
-// Errors: FailedPrecondition in a process that was forked after this was first
-// called: it has none of the threads, but the connections of its parent.
+// Has CheckNotForked fail in processes that are forked from now on: they have
+// the connections of this one, but none of its threads.
+void BindToThisProcess();
+
+// Errors: FailedPrecondition in a process that was forked after
+// BindToThisProcess.
 absl::Status CheckNotForked();
 
 }  // namespace tensorkv

@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/scoped_blocking_call.h"
 #include "client/internal/calls/wait_queue.h"
 #include "client/internal/retry/connect_error.h"
 #include "client/internal/retry/random_bytes.h"
@@ -32,6 +33,7 @@ gpr_timespec MonotonicEndOf(absl::Duration pause) {
 // the pause is over.
 void SleepAndDriveConnections(absl::Duration pause,
                               const std::shared_ptr<Canceller>& canceller) {
+  const ScopedBlockingCall waits;
   grpc::CompletionQueue queue;
   grpc::Alarm alarm;
   alarm.Set(&queue, MonotonicEndOf(pause), /*tag=*/nullptr);
@@ -93,7 +95,10 @@ class LonePause final : public QueuedWait,
 void RunAfter(absl::Duration pause, const std::shared_ptr<Canceller>& canceller,
               absl::AnyInvocable<void() &&> then) {
   const absl::StatusOr<grpc::CompletionQueue*> queue = WaitQueue();
-  if (!queue.ok()) return std::move(then)();
+  if (!queue.ok()) {
+    SleepAndDriveConnections(pause, canceller);
+    return std::move(then)();
+  }
   std::make_shared<LonePause>(std::move(then))->Begin(pause, canceller, *queue);
 }
 

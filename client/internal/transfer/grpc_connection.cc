@@ -127,8 +127,8 @@ absl::Status EndOf(absl::Status status, const CallOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
     const GrpcConnectionOptions& options) {
-  RETURN_IF_ERROR(CheckNotForked());
   RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckNotForked());
   ASSIGN_OR_RETURN(std::shared_ptr<const WatchedCredentials> credentials,
                    WatchedCredentials::Of(options.credentials, options.target,
                                           options.watch_period));
@@ -138,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
 
 std::unique_ptr<GrpcConnection> GrpcConnection::Open(
     const GrpcConnectionOptions& options, const ChannelSecurity& security) {
+  BindToThisProcess();
   return std::unique_ptr<GrpcConnection>(new GrpcConnection(options, security));
 }
 

@@ -40,9 +40,8 @@ class UnaryCalls {
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   // Makes a call. If it `blocks`, the calling thread waits; else none does, and
-  // the task goes on on a thread of WaitQueue. Values are
-  // received into `destinations` if all fit. Defined for the request of every
-  // unary method.
+  // the task goes on on a thread of WaitQueue. Values are received into
+  // `destinations` if all fit. Defined for the request of every unary method.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Call(
       const Request& request, const CallDeadline& deadline,

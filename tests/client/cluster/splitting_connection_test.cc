@@ -1,6 +1,7 @@
 #include "client/cluster/splitting_connection.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +15,7 @@
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "contract/slices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -422,44 +424,67 @@ TEST_F(SlowTransferTest, WaitForKeysThatNeverComeEndsInTime) {
   EXPECT_EQ(num_transfers_, 0);
 }
 
-// Refuses to wait for keys.
+// Answers what waits for keys itself.
 class ImpatientConnection final : public Connection {
  public:
   ImpatientConnection(std::unique_ptr<Connection> inner,
-                      std::atomic<int>* num_refusals)
-      : inner_(std::move(inner)), num_refusals_(*num_refusals) {}
+                      std::function<absl::Status()> answer)
+      : inner_(std::move(inner)), answer_(std::move(answer)) {}
 
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override {
     if (call.method() != Method::kPullRows) {
       return inner_->Attempt(call, options);
     }
-    ++num_refusals_;
-    return absl::PermissionDeniedError("no rows");
+    return answer_();
   }
 
  private:
   const std::unique_ptr<Connection> inner_;
-  std::atomic<int>& num_refusals_;
+  const std::function<absl::Status()> answer_;
 };
 
-TEST(SplittingConnectionTest, WaitForKeysEndsWhereItIsRefused) {
-  const TestCluster cluster(2, kSplitBytes);
-  std::atomic<int> num_refusals = 0;
-  const auto connect = [&](const std::string& address,
-                           std::shared_ptr<ServerIncarnation> known)
-      -> absl::StatusOr<std::unique_ptr<Connection>> {
-    return std::make_unique<ImpatientConnection>(
-        *GrpcConnection::Create({.target = address, .server = known}),
-        &num_refusals);
-  };
-  SplittingConnection connection(
-      std::make_unique<ClusterConnection>(ClusterServersOptions{
-          .addresses = {cluster.address(0)}, .connect = connect}));
+class RefusedWaitTest : public ::testing::Test {
+ protected:
+  // Returns how a wait for a key ends, to which that is the answer.
+  absl::Status Await(std::function<absl::Status()> answer) {
+    const auto connect = [&](const std::string& address,
+                             std::shared_ptr<ServerIncarnation> known)
+        -> absl::StatusOr<std::unique_ptr<Connection>> {
+      return std::make_unique<ImpatientConnection>(
+          *GrpcConnection::Create({.target = address, .server = known}),
+          answer);
+    };
+    SplittingConnection connection(
+        std::make_unique<ClusterConnection>(ClusterServersOptions{
+            .addresses = {cluster_.address(0)}, .connect = connect}));
+    return Caller(connection, "").Await("late").status();
+  }
 
-  EXPECT_THAT(Caller(connection, "").Await("never"),
+  const TestCluster cluster_{2, kSplitBytes};
+  const std::unique_ptr<Connection> plain_ = cluster_.Connect();
+  int num_refusals_ = 0;
+};
+
+TEST_F(RefusedWaitTest, EndsForGood) {
+  EXPECT_THAT(Await([&] {
+                ++num_refusals_;
+                return absl::PermissionDeniedError("no rows");
+              }),
               StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_EQ(num_refusals, 1);
+  EXPECT_EQ(num_refusals_, 1);
+}
+
+TEST_F(RefusedWaitTest, GoesOnWhereItMayBeMadeAgain) {
+  EXPECT_THAT(Await([&] {
+                ++num_refusals_;
+                EXPECT_THAT(Caller(*plain_, "").Init("late", Full({1}, 1)),
+                            IsOk());
+                return WithRetryDelay(absl::ResourceExhaustedError("quota"),
+                                      absl::Seconds(5));
+              }),
+              IsOk());
+  EXPECT_EQ(num_refusals_, 1);
 }
 
 // Whoever knows a key as it was pushes to what it is now.

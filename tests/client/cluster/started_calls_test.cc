@@ -1,7 +1,9 @@
 // Calls to a cluster that nobody waits for.
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,6 +47,10 @@ class StartedClusterCallsTest : public ::testing::Test {
       EXPECT_THAT(version, IsOk());
       request_.entries.push_back({.key = key, .min_version = *version + 1});
     }
+    const std::string gate = cluster_.KeyOf(0, "", /*number=*/1);
+    const absl::StatusOr<Version> version = others_.Init(gate, Full({1}, 1));
+    EXPECT_THAT(version, IsOk());
+    gated_request_.entries = {{.key = gate, .min_version = *version + 1}};
   }
 
   void Start(size_t count, const CallOptions& options) {
@@ -75,6 +81,14 @@ class StartedClusterCallsTest : public ::testing::Test {
   void AwaitNoneWaiting() {
     while (others_.Describe()->calls_waiting() > 0) std::this_thread::yield();
   }
+  // Has calls with gated_request_ end, on the threads that take those that have
+  // ended: the one that has started them is done with that, for `count` calls
+  // wait at the servers before.
+  void OpenGate(uint64_t count) {
+    AwaitWaiting(count);
+    ASSERT_THAT(others_.Push(gated_request_.entries[0].key, Full({1}, 1)),
+                IsOk());
+  }
   // Pushes what the calls wait for.
   void PushToAll() {
     for (const PullEntry& entry : request_.entries) {
@@ -95,8 +109,7 @@ class StartedClusterCallsTest : public ::testing::Test {
   const Caller others_ = Caller(*other_connection_, "");
   CallThreads threads_{1};
   PullRequest request_;
-  // It asks for what is there already.
-  const PullRequest short_request_ = {.entries = {{cluster_.KeyOf(0)}}};
+  PullRequest gated_request_;
   std::vector<std::unique_ptr<PullReply>> replies_;
   size_t num_expected_ = 0;
   Mutex mutex_;
@@ -148,11 +161,13 @@ TEST_F(StartedClusterCallsTest, TimeoutEndsThem) {
 // All the threads that take calls that have ended wait for others to end then.
 TEST_F(StartedClusterCallsTest, CallsThatBlockMayBeMadeWhereOthersEnd) {
   for (size_t i = 0; i < kMostThreads; ++i) {
-    Start(short_request_, {}, [this, done = Expected()](absl::Status) mutable {
-      const CallOptions options = {.timeout = absl::Minutes(5)};
-      std::move(done)(connection_->Call(request_, options).status());
-    });
+    const CallOptions options = {.timeout = absl::Minutes(5)};
+    Start(gated_request_, options,
+          [=, this, done = Expected()](absl::Status) mutable {
+            std::move(done)(connection_->Call(request_, options).status());
+          });
   }
+  OpenGate(kMostThreads);
 
   AwaitWaiting(kNumServers * kMostThreads);
   PushToAll();
@@ -162,21 +177,29 @@ TEST_F(StartedClusterCallsTest, CallsThatBlockMayBeMadeWhereOthersEnd) {
 
 TEST_F(StartedClusterCallsTest, CancelledCallsMayBeAwaitedWhereOthersEnd) {
   const std::unique_ptr<Client> client =
-      Client::Connect({.target = cluster_.target()}).value();
+      Client::Connect(
+          {.target = cluster_.target(), .timeout = absl::Minutes(5)})
+          .value();
   const auto canceller = std::make_shared<Canceller>();
+  std::atomic<size_t> num_waiting = 0;
   for (size_t i = 0; i < kMostThreads; ++i) {
-    client->WithTimeout(absl::Minutes(5))
-        .WithCanceller(canceller)
-        .StartPull(request_, threads_, [done = Expected()](auto reply) mutable {
+    client->WithCanceller(canceller).StartPull(
+        request_, threads_, [done = Expected()](auto reply) mutable {
           std::move(done)(reply.status());
         });
+    client->StartPull(gated_request_, threads_,
+                      [&, canceller, done = Expected()](auto) mutable {
+                        ++num_waiting;
+                        canceller->CancelAndWait();
+                        std::move(done)(absl::CancelledError());
+                      });
   }
-  AwaitWaiting(kNumServers * kMostThreads);
+  // All are to wait at the same time.
+  std::optional<Canceller::Use> last_call(canceller);
+  OpenGate((kNumServers + 1) * kMostThreads);
 
-  for (size_t i = 0; i < kMostThreads; ++i) {
-    client->StartPull(short_request_, threads_,
-                      [=](const auto& reply) { canceller->CancelAndWait(); });
-  }
+  while (num_waiting < kMostThreads) std::this_thread::yield();
+  last_call.reset();
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
 }
