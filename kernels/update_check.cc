@@ -1,5 +1,8 @@
 #include "kernels/update_check.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
@@ -109,9 +112,32 @@ absl::Status CheckContributions(const TensorUpdate& update) {
   return absl::OkStatus();
 }
 
-// Checks that as many contributions can be left out below the middle as above.
+absl::Status CheckWeights(const TensorUpdate& update) {
+  const ContributionWeights& weights = *update.weights;
+  const size_t size = update.contributions.size();
+  if (update.num_averaged != size || weights.each.size() != size) {
+    return Mismatch(
+        absl::StrCat(size, " with weights"),
+        absl::StrCat(update.num_averaged, " with ", weights.each.size()));
+  }
+  const bool are_positive = std::all_of(
+      weights.each.begin(), weights.each.end(),
+      [](double weight) { return weight > 0 && std::isfinite(weight); });
+  if (!are_positive) return Mismatch("positive weights", "others");
+  if (weights.total > 0 && std::isfinite(weights.total)) {
+    return absl::OkStatus();
+  }
+  if (weights.total == 0 && IsFloat(update.value.dtype)) {
+    return absl::OkStatus();
+  }
+  return Mismatch("a total weight", absl::StrCat(weights.total));
+}
+
+// Checks that all contributions have weights, or that as many can be left out
+// below the middle as above.
 absl::Status CheckAveraged(const TensorUpdate& update) {
   const size_t most = update.contributions.size();
+  if (update.weights != nullptr) return CheckWeights(update);
   if (update.num_averaged == 0) return absl::OkStatus();
   if (!IsFloat(update.value.dtype)) {
     return Mismatch("a float dtype", NameOf(update.value.dtype));

@@ -239,6 +239,7 @@ void RandomMessages::MakeValid(v1::PushRowsEntry& entry) {
   MakeValidContribution(entry);
   DrawRows(entry.mutable_rows());
   if (entry.skip()) entry.clear_rows();
+  if (entry.skip() || Half()) entry.clear_weight();
 }
 
 void RandomMessages::MakeValid(v1::PullRowsEntry& entry) {

@@ -110,7 +110,8 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 }
 
 void Transaction::MakeWork() {
-  work_.emplace(WorkOfChange{UpdatePass(&state_.device(), &state_.memory), {}});
+  work_.emplace(WorkOfChange{
+      UpdatePass(&state_.device(), &state_.memory, state_.has_means()), {}});
 }
 
 uint64_t Transaction::NextRevision() { return state_.revisions.Next(); }

@@ -49,37 +49,6 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
                    Description(entry.dtype(), entry.shape())));
 }
 
-// So that products with elements up to 1e20 are in the range of f32.
-constexpr double kMinWeight = 1e-18;
-constexpr double kMaxWeight = 1e18;
-
-bool HasWeight(const PushEntry& entry) {
-  return !entry.skip && entry.weight != 0 && entry.weight != 1;
-}
-
-// `has_rows` says whether some entry of the key brings rows.
-absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
-                         const PushEntry& entry, bool has_rows) {
-  if (!HasWeight(entry)) return absl::OkStatus();
-  const auto refusal = [&entry](absl::string_view expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key ", Quoted(entry.key), ": weight: expected ", expected,
-                     ", got ", entry.weight));
-  };
-  if (!(entry.weight >= kMinWeight && entry.weight <= kMaxWeight)) {
-    return refusal("0, or a number from 1e-18 to 1e18");
-  }
-  if (has_rows) return refusal("none with rows");
-  if (!mode.sums()) {
-    return refusal("none in a namespace whose contributions are not summed");
-  }
-  if (key.rule->kind() != RuleKind::kAverage) {
-    return refusal(absl::StrCat("none, as the key's rule is ",
-                                key.rule->spec().name, " and not average"));
-  }
-  return absl::OkStatus();
-}
-
 // Rows are updated in place, unless somebody reads the value. Whether that is
 // so shows now if the update runs now. If it is a snapshot alone that takes the
 // value, the new one is not the push's to pay for.
@@ -172,28 +141,6 @@ absl::Status CheckIsOnlyTensor(const PushEntry& entry, bool is_only) {
       entry.rows ? "rows" : "two entries"));
 }
 
-// Checks the weights of all keys but those whose contribution is there already:
-// their rule may have changed since.
-absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
-                          const EntriesByKey& entries) {
-  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
-    const EntriesByKey::KeyOfEntry& first = entries.keys[i];
-    if (!first.is_first || first.is_repeat) continue;
-    bool has_rows = false;
-    entries.ForEach(i, [&](uint32_t position) {
-      const PushEntry& entry = request.entries[position];
-      has_rows |= !entry.skip && entry.rows;
-    });
-    absl::Status status;
-    entries.ForEach(i, [&](uint32_t position) {
-      status.Update(
-          CheckWeight(mode, *first.key, request.entries[position], has_rows));
-    });
-    RETURN_IF_ERROR(status);
-  }
-  return absl::OkStatus();
-}
-
 // Adds the bytes of decoded contributions, but of none that is there already.
 void AddDecodedBytes(const NamespaceState& state, const PushRequest& request,
                      EntriesByKey& entries) {
@@ -227,7 +174,6 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
   const bool sums = mode.sums();
   const bool forgets = mode.forgets_contributions();
   uint64_t repeated_bytes = 0;
-  bool has_weights = false;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
     const PushEntry& entry = request.entries[i];
@@ -238,7 +184,6 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
       RETURN_IF_ERROR(CheckEntry(key, entry));
       entries.has_rows |= bool{entry.rows};
     }
-    has_weights |= HasWeight(entry);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
     if (!sums) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
@@ -252,7 +197,6 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
     if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
     if (!entries.keys[i].is_repeat) AddReservation(state, request, i, entries);
   }
-  if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);
 }
 
@@ -266,8 +210,9 @@ uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
 
 // The first worker's are added before all others anyway.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request) {
-  return !state.mode->applies_at_once() && state.mode->sums() &&
-         request.worker && request.worker->rank > 0;
+  return !state.mode->applies_at_once() &&
+         state.config.aggregation == Aggregation::kSum && request.worker &&
+         request.worker->rank > 0;
 }
 
 uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,

@@ -64,8 +64,9 @@ uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
                       const PushEntry& entry);
 
 // Returns whether a key's entries of a push must be summed before they count as
-// one contribution. False where contributions are not summed in rounds, and for
-// rank 0: its entries come first in the round's sum anyway.
+// one contribution. False where contributions are not summed in rounds, of
+// means, which weigh each by itself, and for rank 0: its entries come first in
+// the round's sum anyway.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request);
 // Returns the bytes of the sum of a key's entries, from its `first` on; 0 if
 // they bring a single tensor, or each row once, or the key's contributions need

@@ -101,11 +101,27 @@ absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   return entries;
 }
 
-void PushAdmission::SkipEmptyLists() {
-  for (PushEntry& entry : request_.entries) {
-    if (entry.rows && entry.rows->size() == 0 && !entry.update_all_rows) {
-      entry.skip = true;
-    }
+void PushAdmission::SkipWeightless() {
+  for (PushEntry& entry : request_.entries) entry.skip |= entry.weight == 0;
+}
+
+void PushAdmission::SkipEmptyLists(const EntriesByKey& entries) {
+  const auto brings_elements = [](const PushEntry& entry) {
+    return !entry.rows || entry.rows->size() > 0 || entry.update_all_rows;
+  };
+  for (uint32_t first = 0; first < entries.keys.size(); ++first) {
+    if (!entries.keys[first].is_first) continue;
+    // In a round, those of other workers may bring some.
+    bool may_weigh = !applies_at_once_;
+    entries.ForEach(first, [&](uint32_t i) {
+      const PushEntry& entry = request_.entries[i];
+      may_weigh |= !entry.skip && brings_elements(entry);
+    });
+    if (may_weigh && state_.has_means()) continue;
+    entries.ForEach(first, [&](uint32_t i) {
+      PushEntry& entry = request_.entries[i];
+      entry.skip |= !brings_elements(entry);
+    });
   }
 }
 
@@ -128,7 +144,8 @@ absl::StatusOr<bool> PushAdmission::Admit() {
                                                  entries.record_bytes));
   RETURN_IF_ERROR(publication_.Check(transaction_));
   copies_.Swap(request_);
-  if (entries.has_rows) SkipEmptyLists();
+  if (state_.has_means()) SkipWeightless();
+  if (entries.has_rows) SkipEmptyLists(entries);
   guard_.SkipAndCount(entries, request_, state_.counts.guarded);
 
   AdmitKeys(entries);

@@ -33,6 +33,21 @@ absl::Status CheckPayload(const PushEntry& entry) {
                     Reason::kEncodingMalformed, {{"key", entry.key}});
 }
 
+// Checks a weight that is not 1.
+absl::Status CheckWeight(const NamespaceState& state, const PushEntry& entry) {
+  // So that products with elements up to 1e20 are in the range of f32.
+  constexpr double kMin = 1e-18;
+  constexpr double kMax = 1e18;
+  const bool is_right =
+      entry.weight == 0 || (entry.weight >= kMin && entry.weight <= kMax);
+  if (state.has_means() && is_right) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key ", Quoted(entry.key), ": weight: expected ",
+      state.has_means() ? "0, or a number from 1e-18 to 1e18"
+                        : "1, as the namespace's aggregation is no mean",
+      ", got ", entry.weight));
+}
+
 // Counts a contribution that was refused with `status`.
 void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
   switch (ReasonOf(status)) {
@@ -79,7 +94,9 @@ absl::Status CheckFields(const NamespaceState& state,
   RETURN_IF_ERROR(Publication::Create(request.publish_as).status());
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
-    if (entry.skip || !entry.encoding) continue;
+    if (entry.skip) continue;
+    if (entry.weight != 1) RETURN_IF_ERROR(CheckWeight(state, entry));
+    if (!entry.encoding) continue;
     RETURN_IF_ERROR(CheckPayload(entry));
     if (entry.rows && HasValues(entry.encoding->packing())) {
       return absl::InvalidArgumentError(absl::StrCat(

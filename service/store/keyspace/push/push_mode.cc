@@ -232,9 +232,7 @@ class SyncMode final : public PushMode {
   }
 
   bool applies_at_once() const override { return false; }
-  bool sums() const override {
-    return policy_.aggregation == Aggregation::kSum;
-  }
+  bool sums() const override { return policy_.adds(); }
 
   absl::Status CheckPush(const PushRequest& request) const override {
     RETURN_IF_ERROR(CheckHasWorkerAndStep(request, "sync"));
@@ -355,13 +353,10 @@ class SyncMode final : public PushMode {
           "which is that at place rank mod n of the placement"));
     }
     for (const PushEntry& entry : request.entries) {
-      if (entry.skip) continue;
-      const bool has_weight = entry.weight != 0 && entry.weight != 1;
-      if (!entry.rows && !has_weight) continue;
-      return absl::UnimplementedError(
-          absl::StrCat("key ", Quoted(entry.key),
-                       ": expected a whole tensor without a weight in a "
-                       "mirrored namespace, got rows or a weight"));
+      if (entry.skip || !entry.rows) continue;
+      return absl::UnimplementedError(absl::StrCat(
+          "key ", Quoted(entry.key),
+          ": expected a whole tensor in a mirrored namespace, got rows"));
     }
     return absl::OkStatus();
   }

@@ -66,8 +66,8 @@ class PushMode {
   // are remembered: then CheckKey finds nothing, and Record does nothing.
   virtual bool forgets_contributions() const { return false; }
 
-  // Returns whether contributions are summed, so that one worker may bring
-  // several to a key, and rows.
+  // Returns whether contributions are summed, be it for a mean, so that one
+  // worker may bring several to a key, and rows.
   virtual bool sums() const { return true; }
   // Checks that a key may have that dtype in this mode. Errors:
   // InvalidArgument.

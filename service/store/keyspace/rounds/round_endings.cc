@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rounds/exchanged_rounds.h"
-#include "service/store/keyspace/rounds/weighted_sum.h"
 #include "service/store/keyspace/updates/row_batches.h"
 #include "service/store/keyspace/updates/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -86,7 +85,6 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                        PartialSumOfKey& job) {
   const StoredKey& key = *job.key;
-  RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.partial.slots));
   const bool has_tensors =
       std::any_of(job.partial.slots.begin(), job.partial.slots.end(),
                   [](const Slot& slot) { return !slot.rows; });
@@ -94,6 +92,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                  .slots = job.partial.slots,
                                  .update_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
+  if (state.has_means()) options.total_weight = 0;
   options.whole.rule = &UpdateRule::Assign();
   options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
   options.whole.value.dtype = AccumulateType(key.dtype());
@@ -133,24 +132,25 @@ class TensorSums {
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, job, num_elements, sum));
-    if (HasFactors(job.partial.slots)) {
-      weighted_.Add(job.partial.slots, value);
-      return sum;
-    }
     Inputs& inputs = inputs_.emplace_back();
     for (const Slot& each : job.partial.slots) {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
+      inputs.factors.push_back(each.factor());
     }
-    batch_.push_back({.rule = &UpdateRule::Assign(),
-                      .contributions = inputs.views,
-                      .packings = inputs.packings,
-                      .value = value});
+    TensorUpdate& update = batch_.emplace_back();
+    update.rule = &UpdateRule::Assign();
+    update.contributions = inputs.views;
+    update.packings = inputs.packings;
+    update.value = value;
+    if (!state_.has_means()) return sum;
+    inputs.weights.each = inputs.factors;
+    update.num_averaged = static_cast<uint32_t>(inputs.factors.size());
+    update.weights = &inputs.weights;
     return sum;
   }
 
   absl::Status Run() {
-    RETURN_IF_ERROR(weighted_.Run(state_.device()));
     return batch_.empty() ? absl::OkStatus() : state_.device().Apply(batch_);
   }
 
@@ -158,10 +158,11 @@ class TensorSums {
   struct Inputs {
     std::vector<TensorView> views;
     std::vector<const Packing*> packings;
+    std::vector<double> factors;
+    ContributionWeights weights;
   };
 
   const NamespaceState& state_;
-  WeightedSums weighted_;
   std::deque<Inputs> inputs_;  // the updates refer to its elements
   std::vector<TensorUpdate> batch_;
 };
@@ -181,7 +182,8 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(
     if (!sums[i].ok()) continue;
     absl::Status status;
     if (!HasRows(jobs[i].partial.slots)) status = summed;
-    AddUpWeights(jobs[i].partial.slots, sums[i]->slots[0]);
+    sums[i]->slots[0].is_sum = true;
+    sums[i]->slots[0].weight = TotalWeight(jobs[i].partial.slots);
     if (status.ok() && jobs[i].partial.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);
     }

@@ -43,12 +43,18 @@ struct RoundPolicy {
   // True if the sum of a round that lacks workers is multiplied by N/n. Open
   // rounds go by what it was when they began.
   bool rescales = false;
-  // If not a sum, no partial sums are made, and each worker brings one tensor.
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
   // True if the round's sum is made by several servers, each of which has the
   // contributions of some ranks.
   bool exchanges = false;
+
+  // Returns whether contributions are added, be it for a mean, so that partial
+  // sums can be made and a worker may bring several tensors, or rows.
+  bool adds() const {
+    return aggregation == Aggregation::kSum ||
+           aggregation == Aggregation::kMean;
+  }
 
   // Returns how many contributions suffice for a round of that step; 0: all are
   // needed.

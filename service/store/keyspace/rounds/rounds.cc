@@ -269,9 +269,7 @@ ClosedRound Rounds::Take(Step step, Round& round) {
 
 // A single contribution is its own sum.
 uint32_t Rounds::NumAveraged(size_t num_contributions) const {
-  if (policy_.aggregation == Aggregation::kSum || num_contributions < 2) {
-    return 0;
-  }
+  if (policy_.adds() || num_contributions < 2) return 0;
   const auto size = static_cast<uint32_t>(num_contributions);
   uint32_t num_trimmed = (size - 1) / 2;
   if (policy_.aggregation == Aggregation::kTrimmedMean) {
@@ -285,6 +283,11 @@ uint32_t Rounds::NumAveraged(size_t num_contributions) const {
 
 ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed = Take(step, round);
+  // Weights alone change nothing.
+  if (std::all_of(closed.slots.begin(), closed.slots.end(),
+                  [](const Slot& slot) { return slot.is_empty_list(); })) {
+    closed.slots.clear();
+  }
   closed.num_averaged = NumAveraged(closed.slots.size());
   last_closed_ = step;
   closed_.push_back({.step = step,

@@ -219,6 +219,9 @@ class Rounds {
   bool MayClose(Step step, const Round& round) const;
   // Returns by how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
+  // Returns whether some of the contributions can be summed ahead of the
+  // others.
+  bool MaySumAhead(const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
   // Returns how many of so many contributions are averaged.

@@ -31,7 +31,7 @@ struct QueuedCall : RefCounted {
 
 // One update of one key, ready to run.
 struct PendingUpdate {
-  // Summed in this order, unless num_averaged says more; at least one.
+  // Added in this order, unless num_averaged says more; at least one.
   Slots slots;
   // Says what TensorUpdate says.
   uint32_t num_averaged = 0;
