@@ -77,23 +77,6 @@ TEST_P(RoundSumContractTest, EncodedEntriesAreOneContribution) {
   ExpectOnes(sync, 3, encoded);
 }
 
-TEST_P(RoundSumContractTest, WeightedEntriesAreOneContribution) {
-  std::vector<PushEntry> others = LargeAndBack();
-  others[0].weight = others[1].weight = 2;
-  const Caller sync = NewNamespace("s", Sync(3, "average"));
-  ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
-
-  for (const uint32_t rank : {2, 0, 1}) {
-    const Caller worker = sync.As(rank);
-    ASSERT_OK(rank == 0 ? worker.PushMany(
-                              {{.key = "w", .tensor = Full({kSize}, 9)}}, 1)
-                        : worker.PushMany(others, 1));
-  }
-
-  // The sum of w * x over the mean weight: 9 / (9 / 5).
-  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
-}
-
 TEST_P(RoundSumContractTest, RowsOfACallAreOneContribution) {
   const auto ids = [](const std::vector<double>& rows) {
     return *RowIds::Create(Vector(rows, DType::kI64));

@@ -1,5 +1,6 @@
 #include "tests/contracts/backend/invalid_updates.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -31,6 +32,9 @@ struct GoodUpdate {
 
   const UpdateRule sgd = *UpdateRule::Create({"sgd", {{"momentum", 0.5}}});
   const UpdateRule assign;
+  const double half[1] = {0.5};
+  const double nothing[1] = {0};
+  ContributionWeights weights = {.each = half, .total = 2};
   const Packing packing = {
       .kind = PackingKind::kTwoBit, .scale = 1, .num_elements = 4};
   Tensor stored;
@@ -102,6 +106,26 @@ constexpr Mistake kMistakes[] = {
        g.update.num_averaged = 1;
      },
      "num_averaged: expected a float dtype, got i32"},
+    {[](GoodUpdate& g) { g.update.weights = &g.weights; },
+     "num_averaged: expected 1 with weights, got 0 with 1"},
+    {[](GoodUpdate& g) {
+       g.contributions.push_back(g.contributions[0]);
+       g.update.num_averaged = 2;
+       g.update.weights = &g.weights;
+     },
+     "num_averaged: expected 2 with weights, got 2 with 1"},
+    {[](GoodUpdate& g) {
+       g.update.num_averaged = 1;
+       g.weights.each = g.nothing;
+       g.update.weights = &g.weights;
+     },
+     "num_averaged: expected positive weights, got others"},
+    {[](GoodUpdate& g) {
+       g.update.num_averaged = 1;
+       g.weights.total = NAN;
+       g.update.weights = &g.weights;
+     },
+     "num_averaged: expected a total weight, got nan"},
     {[](GoodUpdate& g) {
        g.packings.push_back(&g.packing);
        g.update.first_element = 2;

@@ -268,21 +268,22 @@ TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
   EXPECT_LE(Total().launches - before.launches, 4);
 }
 
-TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
+TEST_F(GpuCopiesTest, MeansOfManyKeysAreOneKernelAndNoCopyMore) {
   constexpr int kFewKeys = 1000;
-  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("average", "*")));
-  InitKeys(kFewKeys, 64);
-  PushRequest request = StagedPush(kFewKeys, 64);
-  for (PushEntry& entry : StagedPush(kFewKeys, 64).entries) {
+  ASSERT_OK(testing::MakeNow(
+      *store_, testing::CreateOf("mean", {.aggregation = Aggregation::kMean})));
+  InitKeys(kFewKeys, 64, "mean");
+  PushRequest request = StagedPush(kFewKeys, 64, "mean");
+  for (PushEntry& entry : StagedPush(kFewKeys, 64, "mean").entries) {
     request.entries.push_back(std::move(entry));
   }
-  for (int i = 0; i < 2 * kFewKeys; ++i) request.entries[i].weight = 3;
+  for (int i = 0; i < kFewKeys; ++i) request.entries[i].weight = 3;
 
   const Counts push = CountPush(std::move(request));
 
-  EXPECT_EQ(push.launches, 4);  // zeros, two for the sums, the update
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k7"}));
-  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(14));
+  EXPECT_EQ(push.launches, 1);
+  EXPECT_EQ(push.copies, 1);  // the table
+  EXPECT_THAT(ValueOf("mean", KeyOf(7)), Each(7));
 }
 
 // What follows an update that runs is copied meanwhile.
@@ -366,15 +367,14 @@ TEST_F(GpuCopiesTest, CheckpointHasTheStatesOfAKeyThatIsDeletedMeanwhile) {
 // The second update needs a thread that waits for the device. The one that ends
 // the first is the device's own.
 TEST_F(GpuCopiesTest, StoreEndsBehindUpdatesThatWaitForOthers) {
-  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("average", "*")));
   InitKeys(1, 100'000);
   gpu_.Hold(StreamUse::kCompute);
   const Answer<absl::StatusOr<PushReply>> first;
   store_->Push(StagedPush(1, 100'000), {}, CallbackOf(first));
   const Answer<absl::StatusOr<PushReply>> second;
-  PushRequest weighted = StagedPush(1, 100'000);
-  weighted.entries[0].weight = 3;
-  store_->Push(std::move(weighted), {}, CallbackOf(second));
+  PushRequest rows = StagedPush(1, 1);
+  rows.entries[0].rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0));
+  store_->Push(std::move(rows), {}, CallbackOf(second));
   const Answer<absl::StatusOr<PullReply>> waiting;
   store_->Pull({.entries = {{KeyOf(0), 100}}}, {}, CallbackOf(waiting));
 
