@@ -146,9 +146,8 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
                    MakeContributions(flags, invocation));
   std::vector<PushEntry> entries;
   for (size_t i = 0; i < flags.keys.size(); ++i) {
-    const PushEntry entry = {.key = flags.keys[i],
-                             .tensor = tensors[i],
-                             .weight = flags.weight};
+    const PushEntry entry = {
+        .key = flags.keys[i], .tensor = tensors[i], .weight = flags.weight};
     entries.insert(entries.end(), flags.times, entry);
   }
   invocation.client.SetCompression(
