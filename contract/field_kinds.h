@@ -131,12 +131,18 @@ struct Fixed {
 
 // An optional double that is 1 where it is absent, and absent where it is 1.
 template <int kNumber, auto kMember>
-struct Weight : Fixed<kNumber, kMember> {
+struct Weight {
+  static constexpr Tag kTag = Fixed64Tag(kNumber);
+
+  template <typename T>
+  static void Read(WireReader& in, T& message) {
+    if (!in.Accept(kTag)) return;
+    message.*kMember = std::bit_cast<double>(in.ReadPresentFixed<uint64_t>());
+  }
   template <typename T>
   static void Write(const T& message, WireWriter& out) {
     if (message.*kMember == 1) return;
-    out.PresentFixed(Fixed64Tag(kNumber),
-                     std::bit_cast<uint64_t>(message.*kMember));
+    out.PresentFixed(kTag, std::bit_cast<uint64_t>(message.*kMember));
   }
 };
 
