@@ -1,6 +1,7 @@
 #include "service/mirror/sum_attempt.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -67,7 +68,9 @@ absl::Status SumAttempt::Add(Round round) {
       const bool is_summed = dtype == summing.own.dtype ||
                              (IsFloat(dtype) && IsFloat(summing.own.dtype));
       const double weight = WeightOf(tensor);
-      if (!is_summed || !(weight > 0)) return malformed();
+      if (!is_summed || !(weight > 0 && std::isfinite(weight))) {
+        return malformed();
+      }
       summing.tensors.push_back({tensor.rank(), member, dtype, weight});
     }
   }
