@@ -146,8 +146,8 @@ class ValueVerbs:
         """Contributes arrays of the stored shape.
 
         The dtype is the stored one; keys of a float dtype take any float dtype.
-        Arrays of the same key in one call are summed first, or are weighed
-        each where the namespace has means.
+        Arrays of the same key in one call are summed first, and have one
+        weight.
 
         Args:
           step: of a worker, counted from 1; required in namespaces of the mode

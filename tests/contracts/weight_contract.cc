@@ -227,8 +227,8 @@ TEST_P(RoundSumContractTest, RoundsHaveTheMeanOfWhatTheyHave) {
       {DType::kF32, {of(1, 1), of(0, 9), of(1, 3)}, 2},
       {DType::kF32, {of(0, 9), of(0, kNaN)}, std::nullopt},
       {DType::kF32, {of(0, 9), kSkip}, std::nullopt},
-      {DType::kF32, {of(1e-18, 8), of(1e-18, 4)}, 6},
-      {DType::kF64, {of(1e18, 8), of(1e18, 4)}, 6},
+      {DType::kF32, {of(1e-9, 8), of(1e-9, 4)}, 6},
+      {DType::kF64, {of(1e9, 8), of(1e9, 4)}, 6},
       {DType::kF16, {of(60000, 2), of(20000, 6)}, 3},
       {DType::kI32, {of(1, 1), of(1, 2)}, 2},
       {DType::kI32, {of(1, 2), of(1, 3)}, 2},
@@ -309,23 +309,52 @@ TEST_P(RoundSumContractTest, WeightOfNothingCountsForTheQuorum) {
   EXPECT_THAT(sync.As(2).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
 }
 
-TEST_P(RoundSumContractTest, MeanOfARoundCountsEachEntryOfACall) {
+// They are summed first.
+TEST_P(RoundSumContractTest, EntriesOfACallWeighAsOneContribution) {
   const Caller sync = NewNamespace("n", MeanOf(2));
-  ASSERT_OK(
-      sync.InitMany({{"f", Full({2}, 0)}, {"i", Full({2}, 0, DType::kU16)}}));
-  const auto entries = [](const std::string& key, DType dtype) {
-    return std::vector<PushEntry>{Weighted(key, Full({2}, 9, dtype), 2),
-                                  Weighted(key, Full({2}, 1, dtype), 1)};
-  };
-  for (const uint32_t rank : {1, 0}) {
-    ASSERT_OK(sync.As(rank).PushMany(entries("f", DType::kF32), 1));
-    ASSERT_OK(sync.As(rank).PushMany(entries("i", DType::kU16), 1));
-  }
+  for (const DType dtype : {DType::kF32, DType::kU16}) {
+    const std::string key(NameOf(dtype));
+    ASSERT_OK(sync.Init(key, Full({2}, 0, dtype)));
 
-  EXPECT_THAT(sync.As(0).Pull("f"),
-              IsOkAndHolds(HasTensor(IsFilledWith(static_cast<float>(19) /
-                                                  static_cast<float>(3)))));
-  EXPECT_THAT(sync.As(0).Pull("i"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+    ASSERT_OK(sync.As(1).PushMany({Weighted(key, Full({2}, 3, dtype), 1),
+                                   Weighted(key, Full({2}, 1, dtype), 1)},
+                                  1));
+    ASSERT_OK(sync.As(0).PushMany({Weighted(key, Full({2}, 9, dtype), 2),
+                                   Weighted(key, Full({2}, 1, dtype), 2)},
+                                  1));
+
+    EXPECT_THAT(sync.As(0).Pull(key), IsOkAndHolds(HasTensor(IsFilledWith(8))));
+  }
+}
+
+// Lists of no rows are no more of them than they bring.
+TEST_P(RoundSumContractTest, ListsOfACallWeighAsOneContribution) {
+  PushEntry all = WeightedRows({}, 0, 3);
+  all.update_all_rows = true;
+  const struct {
+    std::vector<PushEntry> lists;
+    std::vector<double> expected;
+  } kCalls[] = {{{WeightedRows({2}, 6, 3)}, {9, 9, 2.5, 2.5, 5, 5}},
+                {{WeightedRows({}, 0, 3), WeightedRows({2}, 6, 3)},
+                 {9, 9, 2.5, 2.5, 5, 5}},
+                {{WeightedRows({}, 0, 3), WeightedRows({}, 0, 3)},
+                 {9, 9, 2.5, 2.5, 0.5, 0.5}},
+                {{all, all}, {0, 0, 2.5, 2.5, 0.5, 0.5}},
+                {{all, WeightedRows({2, 2}, 3, 3)}, {0, 0, 2.5, 2.5, 5, 5}}};
+  for (const auto& [lists, expected] : kCalls) {
+    for (const uint32_t rank : {0, 1}) {
+      const Caller sync = NewNamespace("n", MeanOf(2));
+      ASSERT_OK(sync.Init("w", Full({3, 2}, 9)));
+
+      ASSERT_OK(sync.As(rank).PushRows(lists, 1));
+      ASSERT_OK(sync.As(1 - rank).PushRows(
+          {WeightedRows({1}, 8, 1), WeightedRows({1, 2}, 2, 1)}, 1));
+
+      EXPECT_THAT(sync.As(0).Pull("w"),
+                  IsOkAndHolds(HasTensor(HasElements(expected))));
+      ASSERT_OK(sync.Drop());
+    }
+  }
 }
 
 // Rows that a contribution does not name are zeros.
@@ -439,7 +468,8 @@ TEST_P(RoundSumContractTest, RepeatsOfWeightsCountOnce) {
   EXPECT_THAT(sync.As(1).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
 }
 
-TEST_P(RuleContractTest, MeanOfACallIsThatOfItsEntries) {
+// A call is a contribution of its own.
+TEST_P(RuleContractTest, MeanOfASingleCallIsTheSumOfItsEntries) {
   const Caller async = NewNamespace("n", MeanOf(0, "accumulate", Mode::kAsync));
   ASSERT_OK(async.InitMany({{"one", Full({2}, 1)},
                             {"two", Full({2}, 1)},
@@ -448,47 +478,79 @@ TEST_P(RuleContractTest, MeanOfACallIsThatOfItsEntries) {
 
   ASSERT_OK(async.PushMany({Weighted("one", Full({2}, 0.1), 3),
                             Weighted("two", Full({2}, 8), 3),
-                            Weighted("two", Full({2}, 4, DType::kF16), 1),
+                            Weighted("two", Full({2}, 4, DType::kF16), 3),
                             Weighted("none", Full({2}, kNaN), 0),
-                            Weighted("int", Full({2}, 2, DType::kI32), 1),
-                            Weighted("int", Full({2}, 5, DType::kI32), 2),
-                            Weighted("int", Full({2}, 9, DType::kI32), 0)}));
+                            Weighted("int", Full({2}, 2, DType::kI32), 2),
+                            Weighted("int", Full({2}, 5, DType::kI32), 2)}));
 
   EXPECT_THAT(async.Pull("one"), IsOkAndHolds(HasTensor(IsFilledWith(1.1F))));
-  EXPECT_THAT(async.Pull("two"), IsOkAndHolds(HasTensor(IsFilledWith(8))));
+  EXPECT_THAT(async.Pull("two"), IsOkAndHolds(HasTensor(IsFilledWith(13))));
   EXPECT_THAT(async.Pull("none"), IsOkAndHolds(HasVersion(1)));
-  EXPECT_THAT(async.Pull("int"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+  EXPECT_THAT(async.Pull("int"), IsOkAndHolds(HasTensor(IsFilledWith(8))));
 }
 
-TEST_P(RuleContractTest, MeanOfACallCountsRowsThatEntriesDoNotName) {
+TEST_P(RuleContractTest, MeanOfASingleCallIsTheSumOfItsRows) {
   const Caller async = NewNamespace("n", MeanOf(0, "assign", Mode::kAsync));
   ASSERT_OK(async.Init("w", Full({3, 2}, 9)));
 
   ASSERT_OK(
-      async.PushRows({WeightedRows({1, 0}, 8, 1), WeightedRows({1}, 4, 3)}));
+      async.PushRows({WeightedRows({1, 0}, 8, 3), WeightedRows({1}, 4, 3)}));
   EXPECT_THAT(async.Pull("w"),
-              IsOkAndHolds(HasTensor(HasElements({2, 2, 5, 5, 9, 9}))));
+              IsOkAndHolds(HasTensor(HasElements({8, 8, 12, 12, 9, 9}))));
 
   ASSERT_OK(async.PushRows({WeightedRows({}, 0, 3)}));
   EXPECT_THAT(async.Pull("w"), IsOkAndHolds(HasVersion(2)));
 }
 
-TEST_P(BoundedContractTest, MeanOfACallIsThatOfItsEntries) {
+// All that the guard leaves is a list of no rows.
+TEST_P(RuleContractTest, WhatTheGuardSkipsLeavesNoUpdateOfAMean) {
+  NamespaceConfig config = MeanOf(0, "assign", Mode::kAsync);
+  config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
+  const Caller async = NewNamespace("n", config);
+  ASSERT_OK(async.Init("w", Full({3, 2}, 9)));
+
+  ASSERT_OK(
+      async.PushRows({WeightedRows({}, 0, 1), WeightedRows({1}, kNaN, 1)}));
+
+  EXPECT_THAT(async.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
+TEST_P(BoundedContractTest, MeanOfASingleCallIsTheSumOfItsEntries) {
   NamespaceConfig config = MeanOf(1, "assign", Mode::kBounded);
   const Caller bounded = NewNamespace("n", config);
   ASSERT_OK(bounded.Init("w", Full({2}, 1)));
 
   ASSERT_OK(bounded.As(0).PushMany(
-      {Weighted("w", Full({2}, 8), 3), Weighted("w", Full({2}, 4), 1)}, 1));
+      {Weighted("w", Full({2}, 8), 3), Weighted("w", Full({2}, 4), 3)}, 1));
 
-  EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+  EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(12))));
+}
+
+TEST_P(RuleContractTest, EntriesOfAKeyInACallHaveOneWeight) {
+  for (const Mode mode : {Mode::kAsync, Mode::kSync}) {
+    const Caller store =
+        NewNamespace("n", MeanOf(mode == Mode::kSync ? 1 : 0, "assign", mode));
+    ASSERT_OK(store.InitMany({{"v", Full({2}, 1)}, {"w", Full({2}, 1)}}));
+
+    EXPECT_THAT(store.As(0).PushMany({Weighted("v", Full({2}, 9), 3),
+                                      Weighted("w", Full({2}, 9), 2),
+                                      {.key = "w", .skip = true},
+                                      Weighted("w", Full({2}, 9), 0)},
+                                     1),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("key \"w\": weight: expected one of a "
+                                   "call's entries for a key, got 2 and 0")));
+
+    EXPECT_THAT(store.Pull("v"), IsOkAndHolds(HasVersion(1)));
+    ASSERT_OK(store.Drop());
+  }
 }
 
 TEST_P(RuleContractTest, WrongWeightsAreRefusedAndNothingChanges) {
   const std::pair<Aggregation, std::vector<double>> kWrong[] = {
       {Aggregation::kSum, {0, 2, -1, kNaN}},
       {Aggregation::kMedian, {0, 2}},
-      {Aggregation::kMean, {-1, kNaN, INFINITY, 1e-19, 1.1e18}}};
+      {Aggregation::kMean, {-1, kNaN, INFINITY, 0.9e-9, 1.1e9}}};
   int number = 0;
   for (const auto& [aggregation, weights] : kWrong) {
     NamespaceConfig config = MeanOf(1);
@@ -502,7 +564,7 @@ TEST_P(RuleContractTest, WrongWeightsAreRefusedAndNothingChanges) {
                               1),
           StatusIs(StatusCode::kInvalidArgument,
                    HasSubstr(aggregation == Aggregation::kMean
-                                 ? "0, or a number from 1e-18 to 1e18, got"
+                                 ? "0, or a number from 1e-9 to 1e9, got"
                                  : "expected 1, as the namespace's")))
           << weight;
     }

@@ -31,8 +31,8 @@ struct Contribution {
   Elements elements = {};
   // Which rows it updates, a bit for each.
   uint8_t rows = (1 << kNumRows) - 1;
-  // What the entries weigh together.
-  double weight = 0;
+  // What it weighs in a mean.
+  double weight = 1;
   bool skips = false;
   Fate fate = Fate::kPending;
   // Async and bounded: what it has made, if that is known.

@@ -67,9 +67,7 @@ void World::AddEntries(const Action& action, uint32_t key, bool with_rows,
     return;
   }
   for (double& each : elements) each = kUnit * random.Between(-3, 3);
-  // A mean does not sum those of one worker first.
-  if (plan_.has_cancelling_entries && dtype == DType::kF32 &&
-      !space.plan.has_means() && random.OneIn(2)) {
+  if (plan_.has_cancelling_entries && dtype == DType::kF32 && random.OneIn(2)) {
     Elements large = {};
     large.fill(kLarge);
     add(large);
@@ -92,8 +90,8 @@ void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
   const double weight = kWeights[random.Below(std::size(kWeights))];
   for (size_t i = first; i < request.entries.size(); ++i) {
     request.entries[i].weight = weight;
-    contribution.weight += weight;
   }
+  contribution.weight = weight;
   for (double& element : contribution.elements) element *= weight;
   contribution.skips |= weight == 0;
 }

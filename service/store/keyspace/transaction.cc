@@ -110,8 +110,7 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 }
 
 void Transaction::MakeWork() {
-  work_.emplace(WorkOfChange{
-      UpdatePass(&state_.device(), &state_.memory, state_.has_means()), {}});
+  work_.emplace(WorkOfChange{UpdatePass(&state_.device(), &state_.memory), {}});
 }
 
 uint64_t Transaction::NextRevision() { return state_.revisions.Next(); }

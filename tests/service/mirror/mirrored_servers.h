@@ -108,7 +108,10 @@ inline absl::Status TryStep(const Caller& worker, uint32_t rank, Step step,
   for (const TestKey* key : keys) {
     pulled.push_back({.key = key->name});
     entries.push_back(PushOf(*key, rank, step));
-    if (has_weights) entries.back().weight = 0.75 * ((rank + step) % 5);
+    if (has_weights) {
+      entries.back().weight = 0.75 * ((rank + step) % 5);
+      if ((rank + step) % 3 == 0) entries.push_back(entries.back());
+    }
     if (random() % 2 == 0 && key != keys.back()) continue;
     RETURN_IF_ERROR(worker.PushMany(std::exchange(entries, {}), step).status());
   }

@@ -37,10 +37,7 @@ absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
       {"quorum", config.quorum != 0, is_sync},
       {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
       {"max_open_rounds", config.max_open_rounds != 0, is_sync},
-      {"aggregation",
-       config.aggregation != Aggregation::kSum &&
-           config.aggregation != Aggregation::kMean,
-       is_sync},
+      {"aggregation", !Adds(config.aggregation), is_sync},
       {"trim_fraction", config.trim_fraction != 0, is_sync},
       {"mirrored", config.mirrored, is_sync}};
   for (const Field& field : fields) {
@@ -78,7 +75,7 @@ absl::Status CheckAveraging(const NamespaceConfig& config) {
         "sum, got one");
   }
   const uint32_t most = std::max(config.num_workers, config.max_workers);
-  if (most <= kMaxAveragedWorkers || config.aggregation == Aggregation::kMean) {
+  if (most <= kMaxAveragedWorkers || Adds(config.aggregation)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -129,8 +126,7 @@ absl::Status CheckMirrored(const NamespaceConfig& config) {
   const bool is_simple = config.max_workers <= config.num_workers &&
                          config.quorum == 0 && !config.rescale_partial_rounds &&
                          config.on_worker_loss == OnWorkerLoss::kFail &&
-                         (config.aggregation == Aggregation::kSum ||
-                          config.aggregation == Aggregation::kMean);
+                         Adds(config.aggregation);
   if (!config.mirrored || is_simple) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "mirrored: expected a group of num_workers that fails when a worker is "

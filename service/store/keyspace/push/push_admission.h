@@ -69,7 +69,8 @@ class PushAdmission {
   // Does what TryAdmit says, with the mutex held.
   absl::StatusOr<bool> Admit();
   // Set `skip` of entries that change nothing: those that weigh nothing, and
-  // those with lists of no rows, unless they weigh in a mean with others.
+  // those with lists of no rows. Of a key for which a worker has no others one
+  // stays where it weighs in the mean of a round.
   void SkipWeightless();
   void SkipEmptyLists(const EntriesByKey& entries);
   void AdmitKeys(const EntriesByKey& entries);

@@ -35,15 +35,16 @@ absl::Status CheckPayload(const PushEntry& entry) {
 
 // Checks a weight that is not 1.
 absl::Status CheckWeight(const NamespaceState& state, const PushEntry& entry) {
-  // So that products with elements up to 1e20 are in the range of f32.
-  constexpr double kMin = 1e-18;
-  constexpr double kMax = 1e18;
+  // So that sums of products with elements from 1e-20 to 1e20 are in the range
+  // of f32.
+  constexpr double kMin = 1e-9;
+  constexpr double kMax = 1e9;
   const bool is_right =
       entry.weight == 0 || (entry.weight >= kMin && entry.weight <= kMax);
   if (state.has_means() && is_right) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "key ", Quoted(entry.key), ": weight: expected ",
-      state.has_means() ? "0, or a number from 1e-18 to 1e18"
+      state.has_means() ? "0, or a number from 1e-9 to 1e9"
                         : "1, as the namespace's aggregation is no mean",
       ", got ", entry.weight));
 }
@@ -137,7 +138,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
                         const PushRequest& request) {
   uint64_t bytes = 0;
   for (const PushEntry& entry : request.entries) {
-    if (!entry.skip) bytes += UncountedBytes(memory, entry.tensor);
+    if (!BringsNothing(entry)) bytes += UncountedBytes(memory, entry.tensor);
   }
   return bytes;
 }

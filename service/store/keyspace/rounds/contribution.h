@@ -34,7 +34,7 @@ struct Slot {
         weight(entry.weight) {}
 
   // Returns what a mean multiplies the elements by as it adds them.
-  double factor() const { return is_sum ? 1 : weight; }
+  double factor() const { return is_weighted ? 1 : weight; }
   // Returns whether it names no rows, and so brings nothing but its weight.
   bool is_empty_list() const {
     return rows && rows->size() == 0 && !update_all_rows;
@@ -47,9 +47,8 @@ struct Slot {
   DType dtype = DType::kF32;
   // Means what the field of PushEntry means, as does `rows`.
   bool update_all_rows = false;
-  // True for a sum of contributions; of a mean, in which each was multiplied by
-  // its weight.
-  bool is_sum = false;
+  // True for a sum of contributions, each multiplied by its weight.
+  bool is_weighted = false;
   const char* data = nullptr;
   // Keeps `data`.
   RefPtr<Buffer> buffer;

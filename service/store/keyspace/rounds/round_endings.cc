@@ -81,6 +81,12 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
   return MutableTensorView{dtype, num_elements, slot.buffer->mutable_data()};
 }
 
+// Returns whether the sum is of what each contribution weighs: what one worker
+// brings has one weight.
+bool IsWeighted(const NamespaceState& state, const PartialSumOfKey& job) {
+  return state.has_means() && !job.partial.rank;
+}
+
 // The sum has rows too, those that are named, if all contributions have.
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                        PartialSumOfKey& job) {
@@ -92,7 +98,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                  .slots = job.partial.slots,
                                  .update_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
-  if (state.has_means()) options.total_weight = 0;
+  if (IsWeighted(state, job)) options.total_weight = 0;
   options.whole.rule = &UpdateRule::Assign();
   options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
   options.whole.value.dtype = AccumulateType(key.dtype());
@@ -132,21 +138,21 @@ class TensorSums {
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, job, num_elements, sum));
+    const bool is_weighted = IsWeighted(state_, job);
     Inputs& inputs = inputs_.emplace_back();
     for (const Slot& each : job.partial.slots) {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
-      inputs.factors.push_back(each.factor());
+      if (is_weighted) inputs.factors.push_back(each.factor());
     }
     TensorUpdate& update = batch_.emplace_back();
     update.rule = &UpdateRule::Assign();
     update.contributions = inputs.views;
     update.packings = inputs.packings;
     update.value = value;
-    if (!state_.has_means()) return sum;
     inputs.weights.each = inputs.factors;
     update.num_averaged = static_cast<uint32_t>(inputs.factors.size());
-    update.weights = &inputs.weights;
+    if (is_weighted) update.weights = &inputs.weights;
     return sum;
   }
 
@@ -182,8 +188,11 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(
     if (!sums[i].ok()) continue;
     absl::Status status;
     if (!HasRows(jobs[i].partial.slots)) status = summed;
-    sums[i]->slots[0].is_sum = true;
-    sums[i]->slots[0].weight = TotalWeight(jobs[i].partial.slots);
+    const Slots& summed_slots = jobs[i].partial.slots;
+    Slot& slot = sums[i]->slots[0];
+    slot.is_weighted = IsWeighted(state, jobs[i]);
+    slot.weight = slot.is_weighted ? TotalWeight(summed_slots)
+                                   : summed_slots.front().weight;
     if (status.ok() && jobs[i].partial.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);
     }

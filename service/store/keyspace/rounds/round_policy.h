@@ -19,6 +19,12 @@
 
 namespace tensorkv {
 
+// Returns whether contributions are added, be it for a mean, so that partial
+// sums can be made and a worker may bring several tensors to a key, and rows.
+inline bool Adds(Aggregation aggregation) {
+  return aggregation == Aggregation::kSum || aggregation == Aggregation::kMean;
+}
+
 // SharedRounds is what the rounds of all keys of a namespace share, for one
 // thread at a time.
 struct SharedRounds {
@@ -48,13 +54,6 @@ struct RoundPolicy {
   // True if the round's sum is made by several servers, each of which has the
   // contributions of some ranks.
   bool exchanges = false;
-
-  // Returns whether contributions are added, be it for a mean, so that partial
-  // sums can be made and a worker may bring several tensors, or rows.
-  bool adds() const {
-    return aggregation == Aggregation::kSum ||
-           aggregation == Aggregation::kMean;
-  }
 
   // Returns how many contributions suffice for a round of that step; 0: all are
   // needed.

@@ -60,8 +60,7 @@ class RowBatches {
     // may be null unless all rows are to be updated, and none of the
     // contributions is a tensor.
     const void* zeros = nullptr;
-    // Set where the rule gets means, not sums: what all slots weigh together.
-    // 0: elements are multiplied by weights alone (ContributionWeights).
+    // Says what ContributionWeights says; unset: there are no weights.
     std::optional<double> total_weight;
     // Has the rows that are updated follow one another in `whole.value`.
     bool is_compact = false;

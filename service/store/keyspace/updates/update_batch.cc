@@ -55,7 +55,7 @@ void UpdateBatch::Begin(size_t num_updates, size_t num_slots,
 void UpdateBatch::AddRest(const StoredKey& key, const UpdateExtras& extras,
                           absl::Span<const Slot> slots) {
   is_as_made_ = false;
-  if (extras.total_weight > 0) AddWeights(extras, slots);
+  if (extras.total_weight) AddWeights(*extras.total_weight, slots);
   if (!extras.rule_state) return;
   const size_t first = states_.size();
   AppendStates(key, *extras.rule_state, states_);
@@ -63,13 +63,11 @@ void UpdateBatch::AddRest(const StoredKey& key, const UpdateExtras& extras,
       absl::MakeConstSpan(states_).subspan(first);
 }
 
-void UpdateBatch::AddWeights(const UpdateExtras& extras,
-                             absl::Span<const Slot> slots) {
+void UpdateBatch::AddWeights(double total, absl::Span<const Slot> slots) {
   factors_.reserve(num_slots_);
   weights_.reserve(updates_.size());
   for (const Slot& slot : slots) factors_.push_back(slot.factor());
-  weights_.push_back(
-      {absl::MakeConstSpan(factors_).last(slots.size()), extras.total_weight});
+  weights_.push_back({absl::MakeConstSpan(factors_).last(slots.size()), total});
   TensorUpdate& update = updates_[num_updates_ - 1];
   update.num_averaged = static_cast<uint32_t>(slots.size());
   update.weights = &weights_.back();

@@ -74,7 +74,7 @@ class UpdateBatch {
   // how these are packed.
   void AddRest(const StoredKey& key, const UpdateExtras& extras,
                absl::Span<const Slot> slots);
-  void AddWeights(const UpdateExtras& extras, absl::Span<const Slot> slots);
+  void AddWeights(double total, absl::Span<const Slot> slots);
   void AddPackings(absl::Span<const Slot> slots);
 
   // More than num_updates_: what follows is used for the next ones.

@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATES_UPDATE_ITEM_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "base/ref_counted.h"
@@ -48,8 +49,9 @@ struct UpdateOrigin {
 // Holds what an item has that most lack.
 struct UpdateExtras {
   uint32_t item = 0;  // the index of the item that has it
-  // Says what TensorUpdate says.
+  // Say what PendingUpdate says.
   uint32_t num_averaged = 0;
+  std::optional<double> total_weight;
   // Not null: nothing is updated.
   RefPtr<KeyAccess> access;
   RefPtr<RuleState> rule_state;
@@ -57,8 +59,6 @@ struct UpdateExtras {
   // Where the new value goes, unless it is written in place; null until the
   // pass has allocated or adopted it. In the end, the old value.
   RefPtr<Buffer> target;
-  // What the slots weigh together, where the rule gets their mean; else 0.
-  double total_weight = 0;
   bool is_in_place = true;
   // True if the target is counted as retained, as snapshots have the value.
   bool is_retained = false;

@@ -21,9 +21,10 @@ constexpr size_t kUpdatesOfBatch = 1024;
 // Says how far ahead of an update the memory of others is fetched.
 constexpr size_t kUpdatesAhead = 8;
 
-// Returns whether the entry brings a tensor and nothing else.
+// Returns whether the entry brings a tensor and nothing else, but for a weight,
+// which changes nothing of its key's only entry.
 bool IsTensor(const PushEntry& entry) {
-  return !entry.skip && !entry.encoding && !entry.rows && entry.weight == 1 &&
+  return !entry.skip && !entry.encoding && !entry.rows &&
          entry.tensor.has_data();
 }
 
@@ -36,8 +37,10 @@ void UpdatePass::Reserve(size_t num_updates) {
 
 void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   AddItem(key, update.call, update.revision).round = update.round;
-  if (update.num_averaged > 0) {
-    Extend(items_.back()).num_averaged = update.num_averaged;
+  if (update.num_averaged > 0 || update.total_weight) {
+    Extras& extras = Extend(items_.back());
+    extras.num_averaged = update.num_averaged;
+    extras.total_weight = update.total_weight;
   }
   const bool has_reservation = update.value_reservation.bytes() > 0;
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
@@ -160,7 +163,6 @@ void UpdatePass::End(bool has_reservation) {
   bool has_rows = false;
   for (const Slot& slot : SlotsOf(item)) has_rows |= bool{slot.rows};
   if (has_rows) needs_thread_ = Extend(item).is_of_rows = true;
-  if (has_means_) TakeWeights(item);
   const bool adopts = has_reservation && CanAdopt(item);
   key.value_is_changing = !adopts && key.is_writable();
   if (!key.value_is_changing) TakeTarget(item, adopts, has_reservation);
@@ -207,13 +209,6 @@ void UpdatePass::TakeStates(Item& item) {
   }
 }
 
-// A single contribution is its own mean.
-void UpdatePass::TakeWeights(Item& item) {
-  const absl::Span<const Slot> slots = SlotsOf(item);
-  if (slots.size() == 1 && !slots.front().is_sum) return;
-  Extend(item).total_weight = TotalWeight(slots);
-}
-
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
   uint64_t state_bytes = 0;
   if (const Extras* const extras = ExtrasOf(item)) {
@@ -228,7 +223,7 @@ uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
   for (const Slot& slot : SlotsOf(item)) {
     slot_bytes += num_elements * SizeOf(slot.dtype);
   }
-  // For a mean, each is compared with each.
+  // For a mean of those in the middle, each is compared with each.
   if (ExtrasOf(item) && ExtrasOf(item)->num_averaged > 0) {
     slot_bytes *= item.num_tensors;
   }
@@ -251,7 +246,7 @@ uint64_t UpdatePass::WorkBytesOfRows(const Item& item,
 bool UpdatePass::CanAdopt(const Item& item) const {
   const Slot& slot = slots_[item.first_slot];
   return item.rule->kind() == RuleKind::kAssign && item.num_tensors == 1 &&
-         !(has_means_ && slot.is_sum) && slot.dtype == item.key->dtype() &&
+         !slot.is_weighted && slot.dtype == item.key->dtype() &&
          !slot.encoding && !slot.rows &&
          CanBecomeValue(*memory_.device().contributions, slot.buffer.get(),
                         item.key->value_bytes());
@@ -337,8 +332,8 @@ absl::Status UpdatePass::UpdateRows(const Item& item,
   RowBatches::Options options = {
       .num_rows = item.key->num_rows(),
       .slots = SlotsOf(item),
-      .update_all_rows = UpdatesAllRows(SlotsOf(item))};
-  if (extras.total_weight > 0) options.total_weight = extras.total_weight;
+      .update_all_rows = UpdatesAllRows(SlotsOf(item)),
+      .total_weight = extras.total_weight};
   Describe(item, &extras, /*tensors=*/{}, options.whole);
   options.whole.states = states;
   // The value was copied to where the new one goes.
@@ -453,8 +448,6 @@ void UpdatePass::MakeBatch(size_t begin, size_t end) {
 // old one must still be filled.
 void UpdatePass::Undo(const Item& item) const {
   StoredKey& key = *item.key;
-  // Not if the count has begun anew, under another rule.
-  const bool counts = key.counts_running_update;
   key.EndCount(/*is_applied=*/false);
   const Extras* const extras = ExtrasOf(item);
   if (extras == nullptr || !extras->rule_state || !key.rule_state) return;

@@ -36,10 +36,9 @@ class UpdatePass {
   using Item = UpdateItem;
 
   // Both outlive the pass. Tensors that `memory` counts as contributions may
-  // become values instead of being copied. `has_means`: rules get the mean of
-  // contributions in place of their sum.
-  UpdatePass(Backend* device, const NamespaceMemory* memory, bool has_means)
-      : device_(*device), memory_(*memory), has_means_(has_means) {}
+  // become values instead of being copied.
+  UpdatePass(Backend* device, const NamespaceMemory* memory)
+      : device_(*device), memory_(*memory) {}
 
   // Reserves memory for so many updates of one tensor each.
   void Reserve(size_t num_updates);
@@ -153,10 +152,8 @@ class UpdatePass {
       StoredKey* key, const RefPtr<QueuedCall>& call, uint64_t revision);
   // Has the last item be an access.
   void EndAccess(RefPtr<KeyAccess> access);
-  // Have the item use its key's states, and fill those that are new, and take
-  // the mean of its contributions.
+  // Has the item use its key's states, and fill those that are new.
   void TakeStates(Item& item);
-  void TakeWeights(Item& item);
   // Has the new value go elsewhere: to the buffer of the only slot, or to one
   // that Run allocates.
   void TakeTarget(Item& item, bool adopts, bool has_reservation);
@@ -204,7 +201,6 @@ class UpdatePass {
 
   Backend& device_;
   const NamespaceMemory& memory_;
-  const bool has_means_;
   // The reservations of all the updates, the last one of retained values.
   Reservation tensor_reservation_;
   Reservation overhead_;

@@ -288,7 +288,7 @@ void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
 }
 
 void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
-  UpdatePass updates(&state_.device(), &state_.memory, state_.has_means());
+  UpdatePass updates(&state_.device(), &state_.memory);
   updates.Reserve(keys.size());
   {
     MutexLock lock(&state_.mutex);
