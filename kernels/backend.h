@@ -84,13 +84,13 @@ struct TensorUpdate {
   // to. Empty if that is `first_element` for all.
   absl::Span<const uint64_t> packed_firsts;
 
-  // 0: contributions are summed. Else the rule gets in place of the sum the
-  // mean of so many contributions to each element: with `weights` their
-  // weighted mean, of all of them; without, for float keys alone, of those in
-  // the middle when they are put in order by value
-  // (kernels/ops/middle_mean.h): as many are left out below as above.
-  uint32_t num_averaged = 0;
+  // What the rule gets in place of the sum, if one of them is set: the weighted
+  // mean of the contributions; or, for float keys alone, the mean of so many of
+  // them to each element, those in the middle when they are put in order by
+  // value (kernels/ops/middle_mean.h): as many are left out below as above.
   const ContributionWeights* weights = nullptr;
+  uint32_t num_averaged = 0;
+  bool has_mean() const { return weights != nullptr || num_averaged > 0; }
 
   // rule->num_states() tensors of AccumulateType(value.dtype), shaped as their
   // StateSpecs say.

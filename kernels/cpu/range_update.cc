@@ -140,7 +140,7 @@ class RangeUpdater {
   // another format, where the value is in the one that it is decoded to.
   bool IsDecoding() const {
     return kind() == RuleKind::kAssign && update_.contributions.size() == 1 &&
-           update_.num_averaged == 0 && update_.value.dtype == native_ &&
+           !update_.has_mean() && update_.value.dtype == native_ &&
            !has_master_;
   }
 
@@ -312,10 +312,8 @@ class RangeUpdater {
 
   // Returns the sum, or the mean where the update asks for it.
   const T* SumOfContributions(int64_t at, size_t count) {
-    if (update_.num_averaged > 0) {
-      return update_.weights != nullptr ? WeightedMean(at, count)
-                                        : MeanOfMiddle(at, count);
-    }
+    if (update_.weights != nullptr) return WeightedMean(at, count);
+    if (update_.num_averaged > 0) return MeanOfMiddle(at, count);
     const TensorView& first = update_.contributions[0];
     const size_t num_contributions = update_.contributions.size();
     const bool is_packed = update_.PackingOf(0) != nullptr;

@@ -131,7 +131,7 @@ ElementType BitsTypeOf(DType dtype) {
 // Returns whether a mean has to be made: that of one contribution whose bits
 // are kept is that contribution.
 bool Averages(const TensorUpdate& update) {
-  return update.num_averaged > 0 && !IsOfBits(update);
+  return update.has_mean() && !IsOfBits(update);
 }
 
 ElementType LaunchTypeOf(const TensorUpdate& update) {

@@ -242,7 +242,6 @@ absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
     // A single contribution is its own mean.
     if (!summing.own.is_mean || views[place].size() < 2) continue;
     weights[place].each = each_weight[place];
-    updates.back().num_averaged = static_cast<uint32_t>(views[place].size());
     updates.back().weights = &weights[place];
   }
   return (device_ == nullptr ? host : *device_).Apply(updates);

@@ -106,26 +106,29 @@ constexpr Mistake kMistakes[] = {
        g.update.num_averaged = 1;
      },
      "num_averaged: expected a float dtype, got i32"},
-    {[](GoodUpdate& g) { g.update.weights = &g.weights; },
-     "num_averaged: expected 1 with weights, got 0 with 1"},
-    {[](GoodUpdate& g) {
-       g.contributions.push_back(g.contributions[0]);
-       g.update.num_averaged = 2;
-       g.update.weights = &g.weights;
-     },
-     "num_averaged: expected 2 with weights, got 2 with 1"},
     {[](GoodUpdate& g) {
        g.update.num_averaged = 1;
+       g.update.weights = &g.weights;
+     },
+     "weights: expected no num_averaged, got 1"},
+    {[](GoodUpdate& g) {
+       g.contributions.push_back(g.contributions[0]);
+       g.update.weights = &g.weights;
+     },
+     "weights: expected 2, got 1"},
+    {[](GoodUpdate& g) {
        g.weights.each = g.nothing;
        g.update.weights = &g.weights;
      },
-     "num_averaged: expected positive weights, got others"},
+     "weights: expected positive ones, got others"},
+    // Without states, as most updates are.
     {[](GoodUpdate& g) {
-       g.update.num_averaged = 1;
+       g.update.rule = &g.assign;
+       g.states.clear();
        g.weights.total = NAN;
        g.update.weights = &g.weights;
      },
-     "num_averaged: expected a total weight, got nan"},
+     "weights: expected a total, got nan"},
     {[](GoodUpdate& g) {
        g.packings.push_back(&g.packing);
        g.update.first_element = 2;

@@ -134,7 +134,6 @@ absl::Status Apply(Backend& backend, const Weighted& weighted, size_t first,
   return backend.Apply({{.rule = &assign,
                          .contributions = views,
                          .packings = packings,
-                         .num_averaged = static_cast<uint32_t>(views.size()),
                          .weights = &of_all,
                          .value = value}});
 }
@@ -185,10 +184,7 @@ absl::Status CheckWeighted(Backend& backend, const Weighted& weighted) {
 absl::Status CheckRule(Backend& backend, const UpdateCase& update_case) {
   const std::vector<double> weights = {3, 0.5, 1, 20, 7};
   const ContributionWeights of_all = {.each = weights, .total = 33};
-  const auto weigh = [&](TensorUpdate& update) {
-    update.num_averaged = static_cast<uint32_t>(weights.size());
-    update.weights = &of_all;
-  };
+  const auto weigh = [&](TensorUpdate& update) { update.weights = &of_all; };
   ASSIGN_OR_RETURN(DeviceUpdate weighted,
                    DeviceUpdate::Create(backend, update_case));
   TensorUpdate update = weighted.view();

@@ -151,7 +151,6 @@ class TensorSums {
     update.packings = inputs.packings;
     update.value = value;
     inputs.weights.each = inputs.factors;
-    update.num_averaged = static_cast<uint32_t>(inputs.factors.size());
     if (is_weighted) update.weights = &inputs.weights;
     return sum;
   }

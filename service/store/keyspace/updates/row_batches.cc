@@ -262,7 +262,6 @@ void RowBatches::ConnectWeights() {
     weights_.push_back(
         {absl::MakeConstSpan(factors_).subspan(first_views_[i], count),
          *options_.total_weight});
-    updates_[i].num_averaged = static_cast<uint32_t>(count);
     updates_[i].weights = &weights_.back();
   }
 }

@@ -68,9 +68,7 @@ void UpdateBatch::AddWeights(double total, absl::Span<const Slot> slots) {
   weights_.reserve(updates_.size());
   for (const Slot& slot : slots) factors_.push_back(slot.factor());
   weights_.push_back({absl::MakeConstSpan(factors_).last(slots.size()), total});
-  TensorUpdate& update = updates_[num_updates_ - 1];
-  update.num_averaged = static_cast<uint32_t>(slots.size());
-  update.weights = &weights_.back();
+  updates_[num_updates_ - 1].weights = &weights_.back();
 }
 
 void UpdateBatch::AddPackings(absl::Span<const Slot> slots) {
