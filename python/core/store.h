@@ -129,7 +129,7 @@ class Store {
                              bool may_wait = false);
   pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
                           const pybind11::list& arrays, Step step,
-                          bool update_all_rows);
+                          bool update_all_rows, const Weights& weights);
   pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids,
                           const std::optional<AtFields>& at);
   void SetCompression(const std::string& text, uint64_t min_bytes);

@@ -142,7 +142,9 @@ inline constexpr absl::string_view kMembers = "members";
 // One namespace as its callers know it.
 struct Space {
   explicit Space(const SpacePlan& plan) : plan(plan) {
-    for (uint32_t i = 0; i < kNumKeys; ++i) ledgers.emplace_back(plan);
+    for (uint32_t i = 0; i < kNumKeys; ++i) {
+      ledgers.emplace_back(plan, KeyDType(plan, i));
+    }
   }
 
   const SpacePlan& plan;

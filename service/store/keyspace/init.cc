@@ -88,8 +88,8 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
-    RETURN_IF_ERROR(
-        state.mode->CheckAllowsDType(entry.key, entry.tensor.dtype()));
+    RETURN_IF_ERROR(PushMode::CheckAllowsDType(
+        state.config.aggregation, entry.key, entry.tensor.dtype()));
     bytes.device = SumOfBytes(
         bytes.device, BytesOfNewValue(*state.tensor_placement, entry.tensor));
     if (next_rule != rules.end()) {

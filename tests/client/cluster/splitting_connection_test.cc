@@ -532,6 +532,36 @@ TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
               IsOk());
 }
 
+// What a contribution weighs counts where it names no rows, too.
+TEST(SplittingConnectionTest, MeansOfRowsAreThoseOfOneServer) {
+  const TestCluster cluster(3, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller sync = Caller(*connection, "").In("sync");
+  ASSERT_THAT(sync.Create({.mode = Mode::kSync,
+                           .num_workers = 2,
+                           .aggregation = Aggregation::kMean}),
+              IsOk());
+  ASSERT_THAT(sync.Init("w", Full(kLarge, 9)), IsOk());
+  const auto push = [&](uint32_t rank, double id, double weight) {
+    return sync.As(rank).PushRows(
+        {{.key = "w",
+          .tensor = Full({1, 1000}, 8),
+          .weight = weight,
+          .rows = *RowIds::Create(Vector({id}, DType::kI64))}},
+        1);
+  };
+
+  ASSERT_THAT(push(0, 0, 3), IsOk());
+  ASSERT_THAT(push(1, 300, 1), IsOk());
+
+  const absl::StatusOr<Value> value = sync.As(0).Pull("w");
+  ASSERT_THAT(value, IsOk());
+  const std::vector<double> elements = ElementsOf(value->tensor);
+  EXPECT_EQ(elements.front(), 6);
+  EXPECT_EQ(elements[1000], 9);
+  EXPECT_EQ(elements.back(), 2);
+}
+
 TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {
   const TestCluster cluster(3, kSplitBytes);
   const ClientOptions options = {.target = cluster.target(),

@@ -15,7 +15,7 @@ namespace {
 // Returns how many bytes of an entry are read before it takes effect. The guard
 // decodes.
 uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
-  if (entry.skip) return 0;
+  if (BringsNothing(entry)) return 0;
   if (!is_guarded || !entry.encoding || HasValues(entry.encoding->packing())) {
     return entry.tensor.size_bytes();
   }

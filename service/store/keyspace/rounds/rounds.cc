@@ -267,9 +267,7 @@ ClosedRound Rounds::Take(Step step, Round& round) {
 
 // A single contribution is its own sum.
 uint32_t Rounds::NumAveraged(size_t num_contributions) const {
-  if (policy_.aggregation == Aggregation::kSum || num_contributions < 2) {
-    return 0;
-  }
+  if (Adds(policy_.aggregation) || num_contributions < 2) return 0;
   const auto size = static_cast<uint32_t>(num_contributions);
   uint32_t num_trimmed = (size - 1) / 2;
   if (policy_.aggregation == Aggregation::kTrimmedMean) {
@@ -281,9 +279,24 @@ uint32_t Rounds::NumAveraged(size_t num_contributions) const {
   return size - 2 * num_trimmed;
 }
 
+// A single contribution is its own mean.
+std::optional<double> Rounds::WeightOf(const Slots& slots) const {
+  if (policy_.aggregation != Aggregation::kMean || slots.empty()) {
+    return std::nullopt;
+  }
+  if (slots.size() == 1 && !slots.front().is_weighted) return std::nullopt;
+  return TotalWeight(slots);
+}
+
 ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed = Take(step, round);
+  // Weights alone change nothing.
+  if (std::all_of(closed.slots.begin(), closed.slots.end(),
+                  [](const Slot& slot) { return slot.is_empty_list(); })) {
+    closed.slots.clear();
+  }
   closed.num_averaged = NumAveraged(closed.slots.size());
+  closed.total_weight = WeightOf(closed.slots);
   last_closed_ = step;
   highest_closed_ = std::max(highest_closed_, step);
   closed_.push_back({.step = step,

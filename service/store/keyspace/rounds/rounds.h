@@ -40,7 +40,8 @@ namespace tensorkv {
 //
 // So that memory does not grow with the number of workers, the contributions
 // of the ranks from 0 to the first missing one can be summed ahead, in their
-// order and in the accumulate type: the round's sum has the same bits.
+// order and in the accumulate type, but for means of integers: the round's sum
+// has the same bits.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
@@ -219,10 +220,15 @@ class Rounds {
   bool MayClose(Step step, const Round& round) const;
   // Returns by how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
+  // Returns whether some of the contributions can be summed ahead of the
+  // others. REQUIRES: there are some.
+  bool MaySumAhead(const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
-  // Returns how many of so many contributions are averaged.
+  // Return how many of so many contributions are averaged, and what they weigh
+  // together where the rule gets their weighted mean.
   uint32_t NumAveraged(size_t num_contributions) const;
+  std::optional<double> WeightOf(const Slots& slots) const;
   static ClosedRound Take(Step step, Round& round);
   // Returns the contributors, shared with the round before if they are equal.
   RefPtr<const Contributors> ContributorsOf(const Round& round,
