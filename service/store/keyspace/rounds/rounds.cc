@@ -21,6 +21,14 @@ uint64_t NextId() {
   return ++last_id;
 }
 
+// Returns what contributions weigh together, if the rule gets their weighted
+// mean: a single one is its own mean.
+std::optional<double> WeightOf(Aggregation aggregation, const Slots& slots) {
+  if (aggregation != Aggregation::kMean || slots.empty()) return std::nullopt;
+  if (slots.size() == 1 && !slots.front().is_weighted) return std::nullopt;
+  return TotalWeight(slots);
+}
+
 }  // namespace
 
 std::string RoundName(Step step, absl::string_view key) {
@@ -279,15 +287,6 @@ uint32_t Rounds::NumAveraged(size_t num_contributions) const {
   return size - 2 * num_trimmed;
 }
 
-// A single contribution is its own mean.
-std::optional<double> Rounds::WeightOf(const Slots& slots) const {
-  if (policy_.aggregation != Aggregation::kMean || slots.empty()) {
-    return std::nullopt;
-  }
-  if (slots.size() == 1 && !slots.front().is_weighted) return std::nullopt;
-  return TotalWeight(slots);
-}
-
 ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed = Take(step, round);
   // Weights alone change nothing.
@@ -296,7 +295,7 @@ ClosedRound Rounds::Close(Step step, Round round) {
     closed.slots.clear();
   }
   closed.num_averaged = NumAveraged(closed.slots.size());
-  closed.total_weight = WeightOf(closed.slots);
+  closed.total_weight = WeightOf(policy_.aggregation, closed.slots);
   last_closed_ = step;
   highest_closed_ = std::max(highest_closed_, step);
   closed_.push_back({.step = step,

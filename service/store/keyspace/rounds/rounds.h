@@ -225,10 +225,8 @@ class Rounds {
   bool MaySumAhead(const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
-  // Return how many of so many contributions are averaged, and what they weigh
-  // together where the rule gets their weighted mean.
+  // Returns how many of so many contributions are averaged.
   uint32_t NumAveraged(size_t num_contributions) const;
-  std::optional<double> WeightOf(const Slots& slots) const;
   static ClosedRound Take(Step step, Round& round);
   // Returns the contributors, shared with the round before if they are equal.
   RefPtr<const Contributors> ContributorsOf(const Round& round,
