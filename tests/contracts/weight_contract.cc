@@ -526,7 +526,7 @@ TEST_P(BoundedContractTest, MeanOfASingleCallIsTheSumOfItsEntries) {
   EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(12))));
 }
 
-TEST_P(RuleContractTest, EntriesOfAKeyInACallHaveOneWeight) {
+TEST_P(RuleContractTest, EntriesOfAKeyHaveOneWeightAllOrNothing) {
   for (const Mode mode : {Mode::kAsync, Mode::kSync}) {
     const Caller store =
         NewNamespace("n", MeanOf(mode == Mode::kSync ? 1 : 0, "assign", mode));
