@@ -7,14 +7,13 @@
 #include <system_error>
 #include <thread>
 
-#include "absl/base/config.h"
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "base/scoped_blocking_call.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 
-#ifdef ABSL_HAVE_THREAD_SANITIZER
+#ifdef _GLIBCXX_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -29,7 +28,7 @@ std::atomic<bool> is_forked = false;
 // What a wait's beginning has written is there for its end: the order that gRPC
 // gives is invisible to ThreadSanitizer, so that both tell it.
 QueuedWait* WaitOf(void* tag) {
-#ifdef ABSL_HAVE_THREAD_SANITIZER
+#ifdef _GLIBCXX_TSAN
   __tsan_acquire(tag);
 #endif
   return static_cast<QueuedWait*>(tag);
@@ -117,7 +116,7 @@ absl::StatusOr<grpc::CompletionQueue*> WaitQueue() {
 }
 
 void* TagOf(QueuedWait* wait) {
-#ifdef ABSL_HAVE_THREAD_SANITIZER
+#ifdef _GLIBCXX_TSAN
   __tsan_release(wait);
 #endif
   return wait;
