@@ -110,8 +110,10 @@ TEST(ThreadShortageTest, CallFailsWhereTheLastThreadBlocks) {
   Notification has_ended;
 
   SystemRetryEnvironment().run_after(absl::ZeroDuration(), nullptr, [&] {
-    const ScopedBlockingCall waits;
-    usable = WaitQueue().status();
+    {
+      const ScopedBlockingCall waits;
+      usable = WaitQueue().status();
+    }
     has_ended.Notify();
   });
 
