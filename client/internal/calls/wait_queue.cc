@@ -25,8 +25,9 @@ std::atomic<bool> is_forked = false;
 [[maybe_unused]] const int is_told =
     pthread_atfork(nullptr, nullptr, [] { is_forked = is_bound.load(); });
 
-// What a wait's beginning has written is there for its end: the order that gRPC
-// gives is invisible to ThreadSanitizer, so that both tell it.
+// Returns the wait of a tag that has come. The end of a wait sees what was
+// written before its beginning; ThreadSanitizer does not see that gRPC orders
+// them, so that TagOf and this function tell it.
 QueuedWait* WaitOf(void* tag) {
 #ifdef _GLIBCXX_TSAN
   __tsan_acquire(tag);

@@ -157,7 +157,7 @@ TEST_F(MirroredNamespaceTest, RoundThatAllSkipClosesWithoutAnUpdate) {
   ASSERT_OK(Worker(0).Pull("small"));
 }
 
-// Of integers too, of what came encoded, and on GPUs.
+// The means are of floats and integers, plain and encoded, on hosts and GPUs.
 TEST_F(MirroredNamespaceTest, MeansHaveTheBitsOfOneServer) {
   FakeGpu gpu({.shuffle_seed = 1});
   OpenGpus({&gpu});
