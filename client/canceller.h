@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "base/mutex.h"
+#include "base/scoped_blocking_call.h"
 
 namespace tensorkv {
 
@@ -85,6 +86,7 @@ class Canceller {
   // send (see Client). A thread for which such a call waits must not call this.
   void CancelAndWait() {
     Cancel();
+    const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
     MutexLock lock(&mutex_);
     while (num_uses_ > 0) has_ended_.Wait(&mutex_);
   }

@@ -16,6 +16,7 @@
 #include "client/compression/compressor.h"
 #include "client/internal/calls/client_calls.h"
 #include "client/internal/calls/task.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/steady_now.h"
 #include "client/internal/transfer/trimmed_pool.h"
 #include "contract/duration.h"
@@ -520,6 +521,8 @@ template <typename Request>
 void Client::StartPush(std::vector<PushEntry> entries,
                        const PushOptions& options, CallThreads& threads,
                        Done<ReplyTo<Request>> done) {
+  absl::Status usable = CheckNotForked();
+  if (!usable.ok()) return std::move(done)(std::move(usable));
   auto push =
       Shared::MakePush<Request>(*this, std::move(entries), options, &threads);
   if (!shared_->Encodes(options)) {
@@ -546,6 +549,8 @@ void Client::StartPushPull(std::vector<PushEntry> entries,
 
 void Client::StartPull(PullRequest request, CallThreads& threads,
                        Done<PullReply> done) {
+  absl::Status usable = CheckNotForked();
+  if (!usable.ok()) return std::move(done)(std::move(usable));
   StartTask(Shared::MakePull(*this, std::move(request), &threads),
             std::move(done));
 }

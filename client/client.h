@@ -65,7 +65,8 @@ class Residuals;
 class Client : public NamespaceVerbs {
  public:
   // Connects in the background: a server that is down shows at the first call.
-  // Errors: InvalidArgument for options that cannot work.
+  // Errors: InvalidArgument for options that cannot work · FailedPrecondition
+  // in a process that was forked after a client was made: it can make no calls.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const ClientOptions& options);
 
@@ -162,11 +163,13 @@ class Client : public NamespaceVerbs {
                                          const PushOptions& options = {});
 
   // These do Push, Pull and PushPull for callers who do not wait: `done` gets
-  // what the verb returns, on any thread, perhaps before this returns, and must
-  // not block: calls of all clients end on a few threads, and a blocking call
-  // from there may wait for ever. Only what has to block meanwhile runs on
-  // `threads`, which outlive the call; this client need not. Pipeline adds an
-  // order and bounds.
+  // what the verb returns, on any thread, perhaps before this returns. It may
+  // make calls that block, but must not wait in other ways for what calls
+  // bring: those of all clients end on a few threads. Only what has to block
+  // meanwhile runs on `threads`, which outlive the call; this client need not.
+  // Calls that did so end there, too, and must not wait for others that have
+  // to, for which no thread of theirs may be left. Pipeline adds an order and
+  // bounds.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,

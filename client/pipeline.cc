@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "base/scoped_blocking_call.h"
+#include "client/internal/calls/wait_queue.h"
 
 namespace tensorkv {
 namespace {
@@ -66,6 +68,9 @@ Pipeline::Pipeline(Client* client, const PipelineOptions& options)
       threads_(max_running_) {}
 
 Pipeline::~Pipeline() {
+  // A forked process has the calls of its parent, which end there.
+  if (!CheckNotForked().ok()) return;
+  const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
   MutexLock lock(&mutex_);
   while (num_in_flight_ > 0 || is_starting_) has_headroom_.Wait(&mutex_);
 }
@@ -76,6 +81,11 @@ std::future<absl::StatusOr<Reply>> Pipeline::Submit(
     const PipelineCallOptions& bounds, Start start) {
   std::promise<absl::StatusOr<Reply>> promise;
   auto future = promise.get_future();
+  absl::Status usable = CheckNotForked();
+  if (!usable.ok()) {
+    promise.set_value(std::move(usable));
+    return future;
+  }
   Enqueue({.keys = std::move(keys),
            .bytes = bytes,
            .priority = bounds.priority,
@@ -173,11 +183,8 @@ std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
 }
 
 void Pipeline::Enqueue(Call call) {
+  const Ticket ticket = AwaitTurn(call);
   MutexLock lock(&mutex_);
-  const Ticket ticket = next_ticket_++;
-  while (ticket != next_admitted_ || !HasHeadroomFor(call)) {
-    has_headroom_.Wait(&mutex_);
-  }
   ++next_admitted_;
   has_headroom_.SignalAll();
   ++num_in_flight_;
@@ -186,6 +193,23 @@ void Pipeline::Enqueue(Call call) {
   waiting_.emplace(ticket, std::move(call));
   if (may_run) MakeReady(ticket);
   StartReady();
+}
+
+Pipeline::Ticket Pipeline::AwaitTurn(const Call& call) {
+  Ticket ticket = 0;
+  {
+    MutexLock lock(&mutex_);
+    ticket = next_ticket_++;
+    if (HasTurn(ticket, call)) return ticket;
+  }
+  const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
+  MutexLock lock(&mutex_);
+  while (!HasTurn(ticket, call)) has_headroom_.Wait(&mutex_);
+  return ticket;
+}
+
+bool Pipeline::HasTurn(Ticket ticket, const Call& call) const {
+  return ticket == next_admitted_ && HasHeadroomFor(call);
 }
 
 bool Pipeline::HasHeadroomFor(const Call& call) const {

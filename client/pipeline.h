@@ -145,8 +145,13 @@ class Pipeline {
                                             uint64_t bytes,
                                             const PipelineCallOptions& bounds,
                                             Start start);
-  // Waits until there is headroom for the call, and adds it.
+  // Waits until it is the call's turn, and adds it.
   void Enqueue(Call call);
+  // Gives the call a ticket, and waits until those before it are in and there
+  // is headroom for it. It keeps its turn until it is added.
+  Ticket AwaitTurn(const Call& call);
+  bool HasTurn(Ticket ticket, const Call& call) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasHeadroomFor(const Call& call) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes a call due that no other call of its keys precedes.

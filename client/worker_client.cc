@@ -1,11 +1,13 @@
 #include "client/worker_client.h"
 
+#include <system_error>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/worker/worker_recovery.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -89,8 +91,16 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
   ASSIGN_OR_RETURN(
       const JoinReply reply,
       WorkerRecovery::Join(*client, options, status.uid(), environment));
-  auto recovery = std::make_unique<WorkerRecovery>(
-      *client, options, std::move(environment), status, reply);
+  std::unique_ptr<WorkerRecovery> recovery;
+  try {
+    recovery = std::make_unique<WorkerRecovery>(
+        *client, options, std::move(environment), status, reply);
+  } catch (const std::system_error&) {
+    client->Leave(options.lease, LeaveCause::kLost).IgnoreError();
+    return WithReason(absl::ResourceExhaustedError(
+                          "the system has no thread to renew the lease"),
+                      Reason::kLimitReached, {{"limit", "threads"}});
+  }
   return std::unique_ptr<WorkerClient>(new WorkerClient(
       std::move(client), reply.lost_before(), std::move(recovery)));
 }

@@ -68,7 +68,8 @@ class WorkerRecovery;
 // pushes to them is dropped, and step() is ahead.
 class WorkerClient {
  public:
-  // Errors: those of Client::Connect, Client::Join and DescribeNamespace.
+  // Errors: those of Client::Connect, Client::Join and DescribeNamespace ·
+  // ResourceExhausted (LIMIT_REACHED): the system has no thread to give.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
   // Makes `client`, which is no worker yet, the worker. It has no canceller.

@@ -63,8 +63,8 @@ struct PushEntry {
   bool skip = false;
   Tensor tensor;
   RefPtr<const Encoding> encoding;
-  // Weighs the contribution in the mean of the rule `average`; 0 stands for 1.
-  double weight = 0;
+  // What the contribution weighs in the mean of a namespace that has means.
+  double weight = 1;
   RefPtr<const RowIds> rows;
   // Only with `rows`: the rows that are not named are updated too, as if a
   // contribution of zeros had come for them.

@@ -128,23 +128,25 @@ using GetStateEntryFields =
            Text<v1::GetStateEntry::kStateFieldNumber, &GetStateEntry::state>>;
 
 // Lists the fields that the entry `Entry` of a push has unless it skips: an
-// encoding, then the fields `Between`, then the tensor.
-template <typename Entry, typename Between>
+// encoding, a weight, then the fields `Between`, then the tensor.
+template <typename Entry, typename... Between>
 struct Contribution {
+  using OfEntry = Weight<Entry::kWeightFieldNumber, &PushEntry::weight>;
+  using AfterEncoding = Fields<OfEntry, Between...>;
   static constexpr Tag kEncoding = RunTag(Entry::kEncodingFieldNumber);
   static constexpr Tag kTensor = RunTag(Entry::kTensorFieldNumber);
 
   static void Read(MessageReader& in, PushEntry& entry) {
     if (entry.skip) return ReadNothing(in);
     if (in.Accept(kEncoding)) return ReadEncoded(in, entry);
-    Between::Read(in, entry);
+    AfterEncoding::Read(in, entry);
     entry.tensor = in.ReadTensor(kTensor);
   }
   static void Write(const PushEntry& entry, WireWriter& out) {
     if (entry.skip) return;
     out.Tensor(kTensor, entry.dtype(), entry.shape(), PayloadOf(entry.tensor),
                out.options().elements);
-    Between::Write(entry, out);
+    AfterEncoding::Write(entry, out);
     if (!entry.encoding) return;
     WriteEncoding(*entry.encoding, out);
   }
@@ -154,7 +156,7 @@ struct Contribution {
                                                   PushEntry& entry) {
     Packing packing;
     in.ReadMessage([&] { PackingFields::Read(in, packing); });
-    Between::Read(in, entry);
+    AfterEncoding::Read(in, entry);
     entry.encoding = in.ReadEncoded(kTensor, packing, &entry.tensor);
   }
   ABSL_ATTRIBUTE_NOINLINE static void WriteEncoding(const Encoding& encoding,
@@ -167,7 +169,7 @@ struct Contribution {
     constexpr bool kHasRows = requires { Entry::kRowsFieldNumber; };
     PushEntry nothing;
     // A weight of nothing is taken.
-    if constexpr (!kHasRows) Between::Read(in, nothing);
+    OfEntry::Read(in, nothing);
     if (in.ok() && in.bytes_left() > 0) {
       in.Fail(absl::InvalidArgumentError(
           kHasRows ? "rows: expected none with skip, got some"
@@ -180,8 +182,7 @@ struct Contribution {
 using PushEntryFields =
     Fields<Text<v1::PushEntry::kKeyFieldNumber, &PushEntry::key>,
            Number<v1::PushEntry::kSkipFieldNumber, &PushEntry::skip>,
-           Contribution<v1::PushEntry, Fixed<v1::PushEntry::kWeightFieldNumber,
-                                             &PushEntry::weight>>>;
+           Contribution<v1::PushEntry>>;
 
 using PushRowsEntryFields = Fields<
     Text<v1::PushRowsEntry::kKeyFieldNumber, &PushEntry::key>,

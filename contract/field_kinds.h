@@ -129,6 +129,23 @@ struct Fixed {
   }
 };
 
+// An optional double that is 1 where it is absent, and absent where it is 1.
+template <int kNumber, auto kMember>
+struct Weight {
+  static constexpr Tag kTag = Fixed64Tag(kNumber);
+
+  template <typename T>
+  static void Read(WireReader& in, T& message) {
+    if (!in.Accept(kTag)) return;
+    message.*kMember = std::bit_cast<double>(in.ReadPresentFixed<uint64_t>());
+  }
+  template <typename T>
+  static void Write(const T& message, WireWriter& out) {
+    if (message.*kMember == 1) return;
+    out.PresentFixed(kTag, std::bit_cast<uint64_t>(message.*kMember));
+  }
+};
+
 // The number of a choice; one that is not there leaves its default.
 inline void SetChoice(MessageReader& in, int number, OnExisting& choice) {
   choice = in.ValueOr(DecodeOnExisting(static_cast<v1::OnExisting>(number)),

@@ -16,7 +16,7 @@ namespace tensorkv {
 // request that is carried out has kUnknown.
 enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
-enum class Aggregation { kSum, kMedian, kTrimmedMean, kUnknown };
+enum class Aggregation { kSum, kMedian, kTrimmedMean, kMean, kUnknown };
 enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
 enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 

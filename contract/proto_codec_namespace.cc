@@ -48,6 +48,7 @@ static_assert(IsNumbered(Aggregation::kSum, v1::AGGREGATION_SUM));
 static_assert(IsNumbered(Aggregation::kMedian, v1::AGGREGATION_MEDIAN));
 static_assert(IsNumbered(Aggregation::kTrimmedMean,
                          v1::AGGREGATION_TRIMMED_MEAN));
+static_assert(IsNumbered(Aggregation::kMean, v1::AGGREGATION_MEAN));
 
 // Errors: InvalidArgument, with the number that is unknown here.
 absl::Status CheckIsKnown(const NamespaceConfig& config,

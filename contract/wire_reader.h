@@ -138,10 +138,16 @@ class WireReader {
   // Reads a number of 8 or 4 bytes; fails for 0, which writers leave out.
   template <typename Bits>
   Bits ReadFixed() {
+    const Bits number = ReadPresentFixed<Bits>();
+    if (number == 0) Fail();
+    return number;
+  }
+  // Does what ReadFixed does for a field that may be 0 where it is present.
+  template <typename Bits>
+  Bits ReadPresentFixed() {
     static_assert(std::endian::native == std::endian::little);
     Bits number = 0;
     Copy(sizeof(number), reinterpret_cast<char*>(&number));
-    if (number == 0) Fail();
     return ok_ ? number : 0;
   }
   // Reads the length of what follows; fails if the innermost message is shorter

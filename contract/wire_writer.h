@@ -132,7 +132,11 @@ class WireWriter {
   // Writes a number of 8 or 4 bytes.
   template <typename Bits>
   void Fixed(Tag tag, Bits number) {
-    if (number == 0) return;
+    if (number != 0) PresentFixed(tag, number);
+  }
+  // Is written even if the number is 0.
+  template <typename Bits>
+  void PresentFixed(Tag tag, Bits number) {
     char* const begin = Take(sizeof(tag) + sizeof(number));
     *begin = static_cast<char>(tag);
     std::memcpy(begin + 1, &number, sizeof(number));

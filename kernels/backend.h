@@ -24,6 +24,22 @@
 
 namespace tensorkv {
 
+// What contributions weigh in a mean. T is the accumulate type of a float key,
+// and f64 for any other:
+//
+//   s = T(each[0]) x[0], then s <- s + T(each[k]) x[k] in order; s / T(total)
+//
+// Each product, each sum and the quotient is rounded to T; for keys that are no
+// floats the quotient then to an integer, to nearest even
+// (kernels/ops/weighted_mean.h).
+struct ContributionWeights {
+  // Positive and finite, one for each contribution.
+  absl::Span<const double> each;
+  // The divisor: what these weigh and others that bring nothing for these
+  // elements. 0, for float keys alone: s is not divided.
+  double total = 0;
+};
+
 // One key's update, read and written in one pass:
 //
 //   value = rule(stored, sum of contributions in their order, states, t)
@@ -68,11 +84,13 @@ struct TensorUpdate {
   // to. Empty if that is `first_element` for all.
   absl::Span<const uint64_t> packed_firsts;
 
-  // 0: contributions are summed. Else the rule gets in place of the sum the
-  // mean of so many contributions to each element, those in the middle when
-  // they are put in order by value (kernels/ops/middle_mean.h): as many are
-  // left out below as above. Only for float keys.
+  // What the rule gets in place of the sum, if one of them is set: the weighted
+  // mean of the contributions; or, for float keys alone, the mean of so many of
+  // them to each element, those in the middle when they are put in order by
+  // value (kernels/ops/middle_mean.h): as many are left out below as above.
+  const ContributionWeights* weights = nullptr;
   uint32_t num_averaged = 0;
+  bool has_mean() const { return weights != nullptr || num_averaged > 0; }
 
   // rule->num_states() tensors of AccumulateType(value.dtype), shaped as their
   // StateSpecs say.

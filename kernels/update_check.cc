@@ -1,5 +1,8 @@
 #include "kernels/update_check.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
@@ -109,7 +112,31 @@ absl::Status CheckContributions(const TensorUpdate& update) {
   return absl::OkStatus();
 }
 
-// Checks that as many contributions can be left out below the middle as above.
+// Checks that all contributions have weights.
+absl::Status CheckWeights(const TensorUpdate& update) {
+  if (update.weights == nullptr) return absl::OkStatus();
+  const ContributionWeights& weights = *update.weights;
+  const size_t size = update.contributions.size();
+  if (update.num_averaged > 0) {
+    return Mismatch("no num_averaged", absl::StrCat(update.num_averaged));
+  }
+  if (weights.each.size() != size) {
+    return Mismatch(absl::StrCat(size), absl::StrCat(weights.each.size()));
+  }
+  const bool are_positive = std::all_of(
+      weights.each.begin(), weights.each.end(),
+      [](double weight) { return weight > 0 && std::isfinite(weight); });
+  if (!are_positive) return Mismatch("positive ones", "others");
+  if (weights.total > 0 && std::isfinite(weights.total)) {
+    return absl::OkStatus();
+  }
+  if (weights.total == 0 && IsFloat(update.value.dtype)) {
+    return absl::OkStatus();
+  }
+  return Mismatch("a total", absl::StrCat(weights.total));
+}
+
+// Checks that as many can be left out below the middle as above.
 absl::Status CheckAveraged(const TensorUpdate& update) {
   const size_t most = update.contributions.size();
   if (update.num_averaged == 0) return absl::OkStatus();
@@ -195,7 +222,7 @@ class SimpleRules {
 bool IsSimpleUpdate(const TensorUpdate& update, SimpleRules& rules) {
   const MutableTensorView& value = update.value;
   if (update.contributions.size() != 1) return false;
-  if (!update.packings.empty() || update.num_averaged > 0) return false;
+  if (!update.packings.empty() || update.has_mean()) return false;
   const TensorView& contribution = update.contributions[0];
   return contribution.dtype == value.dtype &&
          contribution.num_elements == value.num_elements &&
@@ -216,6 +243,7 @@ absl::Status CheckUpdate(const TensorUpdate& update) {
   RETURN_IF_ERROR(Named("value", CheckValue(update.value)));
   RETURN_IF_ERROR(Named("stored", CheckStored(update)));
   RETURN_IF_ERROR(CheckContributions(update));
+  RETURN_IF_ERROR(Named("weights", CheckWeights(update)));
   RETURN_IF_ERROR(Named("num_averaged", CheckAveraged(update)));
   RETURN_IF_ERROR(CheckStates(update));
   return Named("master", CheckMaster(update));

@@ -74,6 +74,11 @@ absl::StatusOr<DType> DTypeFromNumber(int number);
 // Returns whether `dtype` is f64, f32, f16, bf16 or one of both f8.
 constexpr bool IsFloat(DType dtype) { return TraitsOf(dtype).is_float; }
 
+constexpr bool IsUnsigned(DType dtype) {
+  return dtype == DType::kU8 || dtype == DType::kU16 || dtype == DType::kU32 ||
+         dtype == DType::kU64;
+}
+
 // Returns the dtype in which sums and rule states of a `dtype` key are kept:
 // f32 for f32 and the smaller floats, otherwise `dtype` itself.
 constexpr DType AccumulateType(DType dtype) {

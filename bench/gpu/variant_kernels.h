@@ -28,9 +28,9 @@ cudaError_t LaunchPacksOf8LateLoads(const UpdateLaunch& launch,
 cudaError_t LaunchEntryInRegisters(const UpdateLaunch& launch,
                                    unsigned num_blocks, cudaStream_t stream);
 
-// The largest parameters that a kernel takes: tables of up to 32 KiB travel
-// with their launches.
-using LargeParameters = ParametersOf<32764>;
+// The largest parameters that a kernel takes, 32,764 bytes, in the alignment of
+// tables, which travel with their launches.
+using LargeParameters = ParametersOf<32764 / 16 * 16>;
 inline constexpr uint32_t kLargeTableBytes = LargeParameters::kMaxTable;
 cudaError_t LaunchLargeTable(const UpdateLaunch& launch, unsigned num_blocks,
                              cudaStream_t stream);

@@ -157,7 +157,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("--staleness", config.staleness,
                      "bounded: steps that a worker may be ahead");
   AddChoice(command, "--aggregation", config.aggregation,
-            "sync: the sum, median or trimmed_mean of a round");
+            "What contributions become: sum or mean; sync also median or "
+            "trimmed_mean");
   command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
   command.add_flag("--mirrored", config.mirrored,

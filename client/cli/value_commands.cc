@@ -35,6 +35,7 @@ struct ValueCommandFlags {
   ValueFlags value;
   OnExisting on_existing = OnExisting::kFail;
   uint32_t times = 1;
+  double weight = 1;
   Compression compression;
   Version min_version = 0;
   bool wait_for_keys = false;
@@ -145,7 +146,8 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
                    MakeContributions(flags, invocation));
   std::vector<PushEntry> entries;
   for (size_t i = 0; i < flags.keys.size(); ++i) {
-    const PushEntry entry = {.key = flags.keys[i], .tensor = tensors[i]};
+    const PushEntry entry = {
+        .key = flags.keys[i], .tensor = tensors[i], .weight = flags.weight};
     entries.insert(entries.end(), flags.times, entry);
   }
   invocation.client.SetCompression(
@@ -341,6 +343,11 @@ void AddInit(CLI::App& app, Action& action) {
             "What to do about keys that exist: fail, keep or replace");
 }
 
+void AddWeight(CLI::App& command, ValueCommandFlags& flags) {
+  command.add_option("--weight", flags.weight,
+                     "What each value weighs in a namespace with means");
+}
+
 void AddPush(CLI::App& app, Action& action) {
   auto [push, push_flags] = AddCommand(
       app, action, "push",
@@ -353,6 +360,7 @@ void AddPush(CLI::App& app, Action& action) {
               "Contribute to these rows alone, as 3,1,3: one row of the value "
               "for each")
           ->excludes(AddCompression(*push, *push_flags));
+  AddWeight(*push, *push_flags);
   push->add_flag("--update_all_rows", push_flags->update_all_rows,
                  "The other rows get zeros, instead of staying as they are")
       ->needs(rows);
@@ -421,6 +429,7 @@ void AddPushPull(CLI::App& app, Action& action) {
   AddKeys(*pushpull, *pushpull_flags);
   AddValueFlags(*pushpull, pushpull_flags->value);
   AddTimes(*pushpull, *pushpull_flags);
+  AddWeight(*pushpull, *pushpull_flags);
   AddCompression(*pushpull, *pushpull_flags);
 }
 

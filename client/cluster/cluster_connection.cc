@@ -40,12 +40,6 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   return of_share;
 }
 
-// Has the request mean the namespace that is known, unless it means another.
-template <typename Request>
-void NameUid(const KnownNamespace& known, Request& request) {
-  if (NamespaceUidIn(request) == 0) SetNamespaceUid(known.uid, request);
-}
-
 // Calls that may take a snapshot.
 template <typename Request>
 constexpr bool kMayPublish = std::is_same_v<Request, InitRequest> ||
@@ -72,10 +66,6 @@ CreateSnapshotRequest TermsOf(const Request& request) {
   }
   terms.set_keep_last(publish_as.keep_last());
   return terms;
-}
-
-bool IsOfFormerNamespace(const absl::Status& status) {
-  return ReasonOf(status) == Reason::kNamespaceReplaced;
 }
 
 // Returns whether a share may wait for workers that have gone back with another
@@ -287,8 +277,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
-    const Request& request, const KnownNamespace& known,
-    const CallLimit& limit) {
+    const Request& request, KnownNamespace known, const CallLimit& limit) {
   const auto at = [&]<typename Other>(const std::string& server,
                                       const Other& other) {
     return CallFor(known, server, other, limit);
@@ -304,7 +293,6 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
   } else {
     CO_ASSIGN_OR_RETURN(PlacementPtr placement,
                         co_await servers_.Placement(limit));
-    KnownNamespace present = known;
     for (int attempt = 0;; ++attempt) {
       const std::string& server = MirrorFor(*placement, request, reader_);
       absl::StatusOr<ReplyTo<Request>> reply = co_await at(server, request);
@@ -316,7 +304,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
       const uint64_t told = VersionToldBy({reply.status()});
       if (told <= placement->version) {
         CO_RETURN_IF_ERROR(
-            co_await KnowAnew(server, NamespaceIn(request), limit, present));
+            co_await KnowAnew(server, NamespaceIn(request), limit, known));
       }
       CO_ASSIGN_OR_RETURN(placement,
                           co_await servers_.NewerThan(placement, told, limit));

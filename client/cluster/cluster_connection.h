@@ -108,9 +108,9 @@ class ClusterConnection final : public TaskConnection {
   // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
   // Delete at all servers, any other call at one.
   template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirrored(
-      const Request& request, const KnownNamespace& known,
-      const CallLimit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirrored(const Request& request,
+                                                      KnownNamespace known,
+                                                      const CallLimit& limit);
   // Asks a server which namespace has that name. A caller who may not know it
   // is told of one without uid that is not mirrored. Errors: NotFound.
   Task<absl::StatusOr<KnownNamespace>> AskAt(const std::string& server,
@@ -198,11 +198,12 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<JoinReply>> Route(const JoinRequest& request,
                                         const CallLimit& limit);
   // Joins at the first of the servers, the home, and then at the others with
-  // the rank and the epoch that it gives. Errors: also FailedPrecondition
-  // (LEASE_LOST): another server has had a later epoch of the worker.
+  // the rank and the epoch that it gives, a namespace of that mode. Errors:
+  // also FailedPrecondition (LEASE_LOST): another server has had a later epoch
+  // of the worker.
   Task<absl::StatusOr<JoinReply>> JoinAll(
       const std::vector<std::string>& servers, const JoinRequest& request,
-      const CallLimit& limit);
+      Mode mode, const CallLimit& limit);
   Task<absl::StatusOr<KeepAliveReply>> Route(const KeepAliveRequest& request,
                                              const CallLimit& limit);
   Task<absl::StatusOr<LeaveReply>> Route(const LeaveRequest& request,

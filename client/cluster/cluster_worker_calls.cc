@@ -32,26 +32,28 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::Route(
     const JoinRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const auto servers,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
-  JoinRequest next = request;
   for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                        co_await KnowAt(servers.front(), request.namespace_(),
+                                        request.namespace_uid(), limit));
+    JoinRequest named = request;
+    NameUid(known, named);
+    NameAttempt("&", attempt, named);
     const absl::StatusOr<JoinReply> reply =
-        co_await JoinAll(servers, next, limit);
+        co_await JoinAll(servers, named, known.mode, limit);
     // A server has lost the worker since the home has given it that epoch.
-    if (ReasonOf(reply.status()) != Reason::kLeaseLost ||
-        attempt + 1 == kMostEpochs) {
-      co_return reply;
-    }
-    next = request;
-    NameAttempt("&", attempt + 1, next);
+    const bool needs_epoch = ReasonOf(reply.status()) == Reason::kLeaseLost;
+    const bool finds_another =
+        IsOfFormerNamespace(reply.status()) && request.namespace_uid() == 0;
+    const bool is_last = attempt + 1 == kMostEpochs;
+    if (!(needs_epoch || finds_another) || is_last) co_return reply;
+    if (finds_another) namespaces_.Forget(request.namespace_(), known.uid);
   }
 }
 
 Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
     const std::vector<std::string>& servers, const JoinRequest& request,
-    const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                      co_await KnowAt(servers.front(), request.namespace_(),
-                                      request.namespace_uid(), limit));
+    Mode mode, const CallLimit& limit) {
   JoinRequest at_home = request;
   at_home.set_replaces_epoch(joins_.ReplacedBy(request));
   CO_ASSIGN_OR_RETURN(JoinReply total,
@@ -66,8 +68,7 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
       {servers.front(), total.server_incarnation()}};
   for (size_t i = 0; i < joined.size(); ++i) {
     const JoinReply& other = joined[i];
-    total.set_next_step(
-        NextStepOf(known.mode, total.next_step(), other.next_step()));
+    total.set_next_step(NextStepOf(mode, total.next_step(), other.next_step()));
     incarnations[servers[i + 1]] = other.server_incarnation();
     SetToShorter(other.lease(), *total.mutable_lease());
     total.set_lost_before(total.lost_before() || other.lost_before());

@@ -23,6 +23,12 @@ struct KnownNamespace {
   Mode mode = Mode::kUnknown;
 };
 
+// Has the request mean the namespace that is known, unless it means another.
+template <typename Request>
+void NameUid(const KnownNamespace& known, Request& request) {
+  if (NamespaceUidIn(request) == 0) SetNamespaceUid(known.uid, request);
+}
+
 // Keeps which namespace was there last, by its name. Another one may have the
 // name by now: servers refuse calls with the uid of one that they do not have,
 // and then it is forgotten. Thread-safe.

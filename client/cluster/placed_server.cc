@@ -68,19 +68,23 @@ absl::StatusOr<PlacedServer::Endpoint> PlacedServer::ResolveEndpoint() {
   const auto found = absl::c_find_if(
       placement->servers,
       [this](const ClusterServer& server) { return server.name == name_; });
-  MutexLock lock(&mutex_);
+  Endpoint endpoint;
+  {
+    MutexLock lock(&mutex_);
+    endpoint = endpoint_;
+  }
   if (found == placement->servers.end()) {
     // It may have the answer to a call that is repeated.
-    Endpoint former = endpoint_;
-    former.left_by = placement->version;
-    if (former.connection != nullptr) return former;
+    endpoint.left_by = placement->version;
+    if (endpoint.connection != nullptr) return endpoint;
     return IsNoMore(name_, placement->version, /*was_called=*/false);
   }
-  if (endpoint_.address != found->address) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
-                     connect_(found->address, known_));
-    endpoint_ = {found->address, std::move(connection)};
-  }
+  if (endpoint.address == found->address) return endpoint;
+  endpoint = {.address = found->address};
+  ASSIGN_OR_RETURN(endpoint.connection, connect_(endpoint.address, known_));
+  MutexLock lock(&mutex_);
+  // The former one goes after the lock.
+  if (endpoint_.address != endpoint.address) std::swap(endpoint_, endpoint);
   return endpoint_;
 }
 

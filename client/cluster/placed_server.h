@@ -54,7 +54,8 @@ class PlacedServer final : public TaskConnection {
   Task<absl::Status> Make(AnyCall call, CallOptions options,
                           CallThreads* threads) override;
   // Returns the address that the known placement gives the server, and a
-  // connection to it, which it opens where the address is new. Returns the last
+  // connection to it, which it opens where the address is new; several calls
+  // may do so at once, and those that follow use one. Returns the last
   // endpoint of a server that was removed from the cluster, with left_by.
   // Errors: those of `connect`; FailedPrecondition (WRONG_SERVER) for a removed
   // server that was never called.

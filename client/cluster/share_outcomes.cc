@@ -46,6 +46,10 @@ bool IsAtWrongServer(const absl::Status& status) {
   return ReasonOf(status) == Reason::kWrongServer;
 }
 
+bool IsOfFormerNamespace(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kNamespaceReplaced;
+}
+
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
   uint64_t newest = 0;
   for (const absl::Status& status : outcomes) {

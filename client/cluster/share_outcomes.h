@@ -21,6 +21,10 @@ namespace tensorkv {
 // or the server was removed from the cluster (WRONG_SERVER).
 bool IsAtWrongServer(const absl::Status& status);
 
+// Returns whether the call was refused because another namespace has the name
+// by now (NAMESPACE_REPLACED).
+bool IsOfFormerNamespace(const absl::Status& status);
+
 // Returns the newest version of the placement that errors of WRONG_SERVER name;
 // 0 if none does.
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);

@@ -85,7 +85,7 @@ absl::StatusOr<Tensor> RowsAt(const Tensor& tensor,
 }
 
 // Appends an entry for each slice, since each waits for a contribution of every
-// worker.
+// worker, and means count its weight for all rows.
 absl::Status AppendRows(const PushEntry& entry, const SplitLayout& layout,
                         std::vector<PushEntry>& out) {
   const RowIds& ids = *entry.rows;
@@ -98,13 +98,10 @@ absl::Status AppendRows(const PushEntry& entry, const SplitLayout& layout,
   }
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
     PushEntry slice = {.key = layout.NameOf(i), .weight = entry.weight};
-    slice.skip = places[i].empty() && !entry.update_all_rows;
-    if (!slice.skip) {
-      slice.update_all_rows = entry.update_all_rows;
-      ASSIGN_OR_RETURN(slice.rows,
-                       IdsInSlice(ids, places[i], layout.FirstRow(i)));
-      ASSIGN_OR_RETURN(slice.tensor, RowsAt(entry.tensor, places[i]));
-    }
+    slice.update_all_rows = entry.update_all_rows;
+    ASSIGN_OR_RETURN(slice.rows,
+                     IdsInSlice(ids, places[i], layout.FirstRow(i)));
+    ASSIGN_OR_RETURN(slice.tensor, RowsAt(entry.tensor, places[i]));
     out.push_back(std::move(slice));
   }
   return absl::OkStatus();

@@ -14,6 +14,7 @@
 #include "client/cluster/split_call.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "contract/row_ids.h"
 #include "google/protobuf/repeated_ptr_field.h"
 
@@ -315,7 +316,10 @@ Task<absl::StatusOr<SplitLayoutsPtr>> SplittingConnection::AwaitKeys(
     if (!IsOfMissingKey(status)) co_return layouts;
     const std::string missing = ErrorInfoOf(status)->metadata["key"];
     const absl::Status waited = co_await AwaitKey(request, missing, limit);
-    if (limit.TimeLeft() <= absl::ZeroDuration()) {
+    const bool may_come = waited.ok() || absl::IsDeadlineExceeded(waited) ||
+                          absl::IsUnavailable(waited) ||
+                          IsOfMissingKey(waited) || RetryDelayOf(waited);
+    if (!may_come || limit.TimeLeft() <= absl::ZeroDuration()) {
       co_return waited.ok() ? status : waited;
     }
     CO_ASSIGN_OR_RETURN(layouts, co_await Refresh(request.name_space, limit));

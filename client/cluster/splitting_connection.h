@@ -74,7 +74,8 @@ class SplittingConnection final : public TaskConnection {
       const Request& request, const ClusterPlacement& placement,
       const CallLimit& limit);
   // Waits until all keys of a call exist, reading the layouts again and again.
-  // Returns the last layouts. Errors: DeadlineExceeded.
+  // Returns the last layouts. Errors: DeadlineExceeded · those of a call that
+  // waits for a key, but that its time is over or a server does not answer.
   template <typename Request>
   Task<absl::StatusOr<SplitLayoutsPtr>> AwaitKeys(const Request& request,
                                                   const SplitLayoutsPtr& known,

@@ -109,9 +109,10 @@ bool EncodesRows(const Compression& compression) {
           compression.kind == Compression::Kind::kBlocks);
 }
 
-// Returns whether the entry's tensor can be encoded at all.
+// Returns whether the entry's tensor can be encoded at all. What weighs nothing
+// must not count later, as part of a residual.
 bool IsEncodable(const PushEntry& entry) {
-  if (entry.skip || entry.encoding) return false;
+  if (entry.skip || entry.weight == 0 || entry.encoding) return false;
   const Tensor& tensor = entry.tensor;
   if (!tensor.has_data() && tensor.num_elements() > 0) return false;
   // The encoding of no elements is a top-k, which rows do not take.

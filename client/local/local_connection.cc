@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "base/cores.h"
+#include "base/scoped_blocking_call.h"
 #include "base/status_macros.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
@@ -85,6 +86,7 @@ LocalConnection::LocalConnection(const LocalConnectionOptions& options)
 
 absl::Status LocalConnection::Attempt(const AnyCall& call,
                                       const CallOptions& options) {
+  const ScopedBlockingCall waits;
   CallContext context = {.timeout = options.timeout};
   if (options.canceller != nullptr) {
     // The store looks at it only where a call waits.

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/ops/arithmetic.h"
+#include "kernels/ops/weighted_mean.h"
 #include "kernels/rule_table.h"
 #include "tensor/packing.h"
 
@@ -62,6 +63,13 @@ struct ElementKernels {
   // after the other (kernels/ops/middle_mean.h). Null where T is no float.
   void (*average)(const T* in, uint32_t num_in, uint32_t num_averaged, T* out,
                   size_t count);
+  // The steps of a weighted mean (kernels/ops/weighted_mean.h): sum[i] = sum[i]
+  // + weight * in[i], and out[i] = sum[i] / total, which may be `sum`.
+  // `is_unsigned` says what integers are.
+  void (*add_weighted)(const T* in, double weight, bool is_unsigned,
+                       ops::Wide<T>* sum, size_t count);
+  void (*divide)(const ops::Wide<T>* sum, double total, bool is_unsigned,
+                 T* out, size_t count);
   // By RuleKind, null where the rule does not take T: runs the functor `op` of
   // kernels/ops over `count` elements.
   void (*steps[kNumRuleKinds])(const void* op, const StepArrays<T>& arrays,

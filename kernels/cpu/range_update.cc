@@ -140,7 +140,7 @@ class RangeUpdater {
   // another format, where the value is in the one that it is decoded to.
   bool IsDecoding() const {
     return kind() == RuleKind::kAssign && update_.contributions.size() == 1 &&
-           update_.num_averaged == 0 && update_.value.dtype == native_ &&
+           !update_.has_mean() && update_.value.dtype == native_ &&
            !has_master_;
   }
 
@@ -312,7 +312,8 @@ class RangeUpdater {
 
   // Returns the sum, or the mean where the update asks for it.
   const T* SumOfContributions(int64_t at, size_t count) {
-    if (update_.num_averaged > 0) return MeanOfContributions(at, count);
+    if (update_.weights != nullptr) return WeightedMean(at, count);
+    if (update_.num_averaged > 0) return MeanOfMiddle(at, count);
     const TensorView& first = update_.contributions[0];
     const size_t num_contributions = update_.contributions.size();
     const bool is_packed = update_.PackingOf(0) != nullptr;
@@ -327,7 +328,7 @@ class RangeUpdater {
   }
 
   // All contributions to as many elements as fit lie one after the other.
-  const T* MeanOfContributions(int64_t at, size_t count) {
+  const T* MeanOfMiddle(int64_t at, size_t count) {
     if constexpr (std::is_floating_point_v<T>) {
       const size_t num_contributions = update_.contributions.size();
       const size_t most =
@@ -343,6 +344,43 @@ class RangeUpdater {
       }
     }
     return sum_;
+  }
+
+  // Each contribution is read once; one that needs no conversion, where it is.
+  const T* WeightedMean(int64_t at, size_t count) {
+    const ContributionWeights& weights = *update_.weights;
+    const bool is_unsigned = IsUnsigned(update_.value.dtype);
+    ops::Wide<T>* const sum = WideSum(count);
+    std::fill_n(sum, count, ops::kNoSum<ops::Wide<T>>);
+    for (size_t k = 0; k < weights.each.size(); ++k) {
+      kernels_.add_weighted(BlockOf(k, at, count), weights.each[k], is_unsigned,
+                            sum, count);
+    }
+    if (weights.total > 0) {
+      kernels_.divide(sum, weights.total, is_unsigned, sum_, count);
+    }
+    return sum_;
+  }
+
+  ops::Wide<T>* WideSum(size_t count) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return sum_;
+    } else {
+      wide_.resize(count);
+      return wide_.data();
+    }
+  }
+
+  // Returns a block of a contribution in the accumulate type. The present value
+  // is not loaded yet, so its block is free.
+  const T* BlockOf(size_t contribution, int64_t at, size_t count) {
+    const TensorView& unpacked = update_.contributions[contribution];
+    if (unpacked.dtype == native_ &&
+        update_.PackingOf(contribution) == nullptr) {
+      return static_cast<const T*>(Aligned(unpacked, at, count));
+    }
+    LoadContribution(contribution, at, count, value_);
+    return value_;
   }
 
   void LoadContribution(size_t contribution, int64_t at, size_t count, T* out) {
@@ -438,8 +476,10 @@ class RangeUpdater {
   alignas(kBufferAlignment) T columns_[kMaxKeptColumns + kBlockElements];
   bool has_columns_ = false;
   alignas(kBufferAlignment) char aligned_[kBlockElements * kMaxElementBytes];
-  // Contributions of which a mean is taken.
+  // Contributions of which the middle is averaged.
   std::vector<T> averaged_;
+  // The weighted sum, where T is no float.
+  std::vector<double> wide_;
 };
 
 // Returns whether the update is what assign does with one contribution in the
@@ -447,7 +487,8 @@ class RangeUpdater {
 bool IsCopy(const TensorUpdate& update) {
   return update.rule->kind() == RuleKind::kAssign &&
          update.contributions.size() == 1 && update.PackingOf(0) == nullptr &&
-         update.contributions[0].dtype == update.value.dtype;
+         update.contributions[0].dtype == update.value.dtype &&
+         update.weights == nullptr;
 }
 
 void Copy(const TensorUpdate& update, int64_t begin, int64_t end) {

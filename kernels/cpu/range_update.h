@@ -16,7 +16,8 @@ inline constexpr int64_t kBlockElements = 1024;
 
 // Updates elements [begin, end) of `update` on this thread, block by block:
 // sums the contributions, runs the rule, rounds. Reads every contribution once
-// and allocates nothing, except up to 256 KiB for a mean of contributions.
+// and allocates nothing, except up to 256 KiB for the middle of contributions,
+// and 8 KiB for a weighted mean of integers.
 // `sums` are those of all phases (KeySums::Of) if the rule has any; its states
 // per row and per column must have been updated already.
 // REQUIRES, here and below: `update` has been checked (update_check.h).

@@ -9,9 +9,9 @@ int64_t RoundUp(int64_t value, int64_t granularity) {
   return (value + granularity - 1) / granularity * granularity;
 }
 
-// Returns the cost in elements of a sum. A mean compares each contribution with
-// every other, so many of them cost more than that; a part then has few
-// elements anyway.
+// Returns the cost in elements of a sum. A mean of those in the middle compares
+// each contribution with every other, so many of them cost more than that; a
+// part then has few elements anyway.
 int64_t CostOfElement(const TensorUpdate& update) {
   return update.num_averaged > 0
              ? static_cast<int64_t>(update.contributions.size())

@@ -15,6 +15,7 @@
 #include "kernels/ops/key_sums.h"
 #include "kernels/ops/middle_mean.h"
 #include "kernels/ops/unpack.h"
+#include "kernels/ops/weighted_mean.h"
 
 namespace tensorkv {
 
@@ -95,6 +96,46 @@ HOST_DEVICE void AverageContributions(const UpdateWork& work,
   for (T& sum : mean) sum = sum / T(entry.num_averaged);
 }
 
+// Computes the mean that kernels/ops/weighted_mean.h describes.
+template <bool is_unsigned, typename T, int size>
+HOST_DEVICE void WeighContributions(const UpdateWork& work,
+                                    const UpdateEntry& entry, PackRange range,
+                                    T (&mean)[size]) {
+  const double* const weights = work.weights + (entry.weights - 1);
+  ops::Wide<T> sums[size];
+  for (ops::Wide<T>& sum : sums) sum = ops::kNoSum<ops::Wide<T>>;
+  for (uint32_t k = 0; k < entry.num_contributions; ++k) {
+    T next[size];
+    LoadContribution(work, entry,
+                     work.contributions[entry.first_contribution + k], range,
+                     next);
+    const auto weight = static_cast<ops::Wide<T>>(weights[1 + k]);
+    for (int i = 0; i < size; ++i) {
+      sums[i] = ops::AddWeighted<is_unsigned>(sums[i], weight, next[i]);
+    }
+  }
+  // Dividing by 1 changes nothing.
+  const auto total = static_cast<ops::Wide<T>>(weights[0]);
+  for (int i = 0; i < size; ++i) {
+    mean[i] = ops::RoundMean<is_unsigned, T>(sums[i] / total);
+  }
+}
+
+// Computes the mean that the entry asks for. Of integers there is only the
+// weighted one.
+template <typename T, int size>
+HOST_DEVICE void LoadMean(const UpdateWork& work, const UpdateEntry& entry,
+                          PackRange range, T (&mean)[size]) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (entry.weights == 0) {
+      return AverageContributions(work, entry, range, mean);
+    }
+  } else if (entry.is_unsigned) {
+    return WeighContributions<true>(work, entry, range, mean);
+  }
+  WeighContributions<false>(work, entry, range, mean);
+}
+
 // Computes the sum of the contributions, in their order.
 template <typename T, int size>
 HOST_DEVICE void SumContributions(const UpdateWork& work,
@@ -151,15 +192,15 @@ HOST_DEVICE void LoadStates(const Op& op, const UpdateEntry& entry,
 }
 
 // Load the inputs of a functor: the sum of the contributions or, if `averages`,
-// for each element the mean of the num_averaged in the middle of them, a median
-// or trimmed mean (middle_mean.h); and the present value, which stays as it is
-// if the entry has none.
+// for each element their weighted mean, or the mean of the num_averaged in the
+// middle of them, a median or trimmed mean (middle_mean.h); and the present
+// value, which stays as it is if the entry has none.
 template <bool averages, typename T, int size>
 HOST_DEVICE void LoadContributions(const UpdateWork& work,
                                    const UpdateEntry& entry, PackRange range,
                                    T (&g)[size]) {
   if constexpr (averages) {
-    AverageContributions(work, entry, range, g);
+    LoadMean(work, entry, range, g);
   } else {
     SumContributions(work, entry, range, g);
   }

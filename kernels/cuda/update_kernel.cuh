@@ -104,9 +104,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 template <typename Op, typename T, typename Visitor>
 void VisitKernels(Visitor visit) {
   visit(LaunchStep::kUpdate, UpdateKernel<Op, T, false>);
-  if constexpr (std::is_floating_point_v<T>) {
-    visit(LaunchStep::kUpdateAveraged, UpdateKernel<Op, T, true>);
-  }
+  visit(LaunchStep::kUpdateAveraged, UpdateKernel<Op, T, true>);
   if constexpr (ops::kHasRowState<Op>) {
     visit(LaunchStep::kRows, RowKernel<Op, T>);
   }

@@ -38,7 +38,7 @@ HOST_DEVICE void LoadSumOrMean(const UpdateWork& work, const UpdateEntry& entry,
                                PackRange range, T (&g)[size], T (&w)[size]) {
   LoadValue(entry, range, w);
   if constexpr (std::is_floating_point_v<T>) {
-    if (entry.num_averaged > 0) {
+    if (entry.num_averaged > 0 || entry.weights > 0) {
       return LoadContributions<true>(work, entry, range, g);
     }
   }

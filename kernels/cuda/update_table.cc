@@ -53,6 +53,7 @@ size_t FunctorBytes(const ops::Expression<T>& program) {
 // does without any sets all to zero.
 bool IsOfBits(const TensorUpdate& update) {
   if (update.rule->kind() != RuleKind::kAssign) return false;
+  if (update.weights != nullptr) return false;
   return update.contributions.empty() ||
          (update.contributions.size() == 1 && update.PackingOf(0) == nullptr &&
           update.contributions[0].dtype == update.value.dtype);
@@ -130,7 +131,7 @@ ElementType BitsTypeOf(DType dtype) {
 // Returns whether a mean has to be made: that of one contribution whose bits
 // are kept is that contribution.
 bool Averages(const TensorUpdate& update) {
-  return update.num_averaged > 0 && !IsOfBits(update);
+  return update.has_mean() && !IsOfBits(update);
 }
 
 ElementType LaunchTypeOf(const TensorUpdate& update) {
@@ -143,6 +144,11 @@ SourceArray CurrentOf(const TensorUpdate& update) {
   if (update.rule->kind() == RuleKind::kAssign) return {};
   const bool has_master = update.rule->keeps_master(update.value.dtype);
   return SourceOf(has_master ? update.master : update.stored);
+}
+
+// Returns how many the table has: those of the contributions and their total.
+size_t NumWeights(const TensorUpdate& update) {
+  return update.weights == nullptr ? 0 : 1 + update.weights->each.size();
 }
 
 // Adds the first chunks of an entry, so many.
@@ -171,6 +177,7 @@ UpdateTable::Sizes UpdateTable::MaxSizesOf(
     sizes.table_bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
                          update.contributions.size() * sizeof(SourceArray) +
                          update.packings.size() * sizeof(Packing) +
+                         NumWeights(update) * sizeof(double) +
                          NumChunks(update) * sizeof(WorkChunk) +
                          sums.table_bytes;
     sizes.scratch_bytes += sums.scratch_bytes;
@@ -205,6 +212,13 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
   entry.first_contribution = static_cast<uint32_t>(contributions_.size());
   entry.num_contributions = static_cast<uint32_t>(update.contributions.size());
   entry.num_averaged = update.num_averaged;
+  if (update.weights != nullptr) {
+    const auto& [each, total] = *update.weights;
+    entry.is_unsigned = IsUnsigned(update.value.dtype);
+    weights_.push_back(total == 0 ? 1 : total);
+    entry.weights = static_cast<uint32_t>(weights_.size());
+    weights_.insert(weights_.end(), each.begin(), each.end());
+  }
   for (size_t i = 0; i < update.contributions.size(); ++i) {
     SourceArray& source =
         contributions_.emplace_back(SourceOf(update.contributions[i]));
@@ -284,7 +298,8 @@ UpdateTable::Layout UpdateTable::layout() const {
   Layout layout;
   layout.contributions = BytesOf(entries_);
   layout.packings = layout.contributions + BytesOf(contributions_);
-  layout.functors = layout.packings + BytesOf(packings_);
+  layout.weights = layout.packings + BytesOf(packings_);
+  layout.functors = layout.weights + BytesOf(weights_);
   layout.chunks = layout.functors + BytesOf(functors_);
   layout.end = layout.chunks;
   for (const Group& group : groups_) {
@@ -309,6 +324,7 @@ void UpdateTable::Write(char* host) const {
   Copy(entries_, host);
   Copy(contributions_, host + place.contributions);
   Copy(packings_, host + place.packings);
+  Copy(weights_, host + place.weights);
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
@@ -349,6 +365,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(uintptr_t device,
       .contributions =
           reinterpret_cast<const SourceArray*>(device + place.contributions),
       .packings = reinterpret_cast<const Packing*>(device + place.packings),
+      .weights = reinterpret_cast<const double*>(device + place.weights),
       .functors =
           reinterpret_cast<const unsigned char*>(device + place.functors),
       .scratch = reinterpret_cast<double*>(scratch)};

@@ -112,6 +112,7 @@ class UpdateTable {
   struct Layout {
     size_t contributions;
     size_t packings;
+    size_t weights;
     size_t functors;
     size_t chunks;
     size_t end;
@@ -145,6 +146,7 @@ class UpdateTable {
   std::vector<UpdateEntry> entries_;
   std::vector<SourceArray> contributions_;
   std::vector<Packing> packings_;
+  std::vector<double> weights_;
   std::vector<uint64_t> functors_;
   std::vector<Group> groups_;
   LastFunctor last_functor_;

@@ -64,6 +64,11 @@ struct UpdateEntry {
   // As in TensorUpdate.
   uint32_t num_averaged;
   ElementType value_type;
+  // Whether integers are unsigned ones, as `value_type` does not say.
+  bool is_unsigned;
+  // One more than the index in UpdateWork::weights of the total weight, which
+  // the contributions' weights follow; 0: they have none.
+  uint32_t weights;
   // The elements of a row; set only where the functor has a state per row or
   // column.
   uint64_t row_elements;
@@ -104,6 +109,7 @@ struct UpdateWork {
   const UpdateEntry* entries;
   const SourceArray* contributions;
   const Packing* packings;
+  const double* weights;
   // Functors of the launch's type, each aligned to 8 bytes.
   const unsigned char* functors;
   const WorkChunk* chunks;
@@ -153,6 +159,7 @@ HOST_DEVICE UpdateWork WorkOf(const Parameters& parameters) {
   move(work.entries);
   move(work.contributions);
   move(work.packings);
+  move(work.weights);
   move(work.functors);
   move(work.chunks);
   return work;

@@ -21,6 +21,11 @@ HOST_DEVICE Bool Add(Bool a, Bool b) {
   return (a != Bool::kFalse) | (b != Bool::kFalse) ? Bool::kTrue : Bool::kFalse;
 }
 
+// The value that a sum of floats begins with: adding it to a number changes no
+// bit.
+template <typename T>
+inline constexpr T kNoSum = static_cast<T>(-0.0);
+
 // Multiplies floats as IEEE 754 has it; integers wrap; Bool is logical and.
 HOST_DEVICE float Multiply(float a, float b) { return a * b; }
 HOST_DEVICE double Multiply(double a, double b) { return a * b; }

@@ -25,10 +25,6 @@ HOST_DEVICE bool ComesBefore(T other, T own) {
   }
 }
 
-// The value that the sum begins with: adding it to a number changes no bit.
-template <typename T>
-inline constexpr T kNoSum = static_cast<T>(-0.0);
-
 // The positions in the order of values that are averaged.
 struct Middle {
   uint32_t first;

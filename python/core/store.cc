@@ -350,12 +350,13 @@ py::list Store::PullMemory(const Keys& keys, const std::string& dtype,
 
 py::object Store::PushRows(const Keys& keys, const py::list& row_ids,
                            const py::list& arrays, Step step,
-                           bool update_all_rows,
+                           bool update_all_rows, const Weights& weights,
                            const std::optional<PublishFields>& publish_as) {
   CheckLengths(keys, row_ids);
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
-  std::vector<PushEntry> entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  std::vector<PushEntry> entries =
+      PushEntriesOf(keys, arrays, weights, exports);
   for (size_t i = 0; i < keys.size(); ++i) {
     entries[i].rows = RowIdsOf(row_ids[i], keys[i]);
     entries[i].update_all_rows = update_all_rows;

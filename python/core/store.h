@@ -129,7 +129,7 @@ class Store {
                              bool may_wait = false);
   pybind11::object PushRows(const Keys& keys, const pybind11::list& row_ids,
                             const pybind11::list& arrays, Step step,
-                            bool update_all_rows,
+                            bool update_all_rows, const Weights& weights,
                             const std::optional<PublishFields>& publish_as);
   pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids,
                           const std::optional<AtFields>& at);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import numbers
 import operator
 from typing import (
@@ -88,11 +89,11 @@ def weights_of(weight: Any, num_keys: int) -> List[float]:
         raise ValueError(
             f"weight: expected {num_keys}, one for each key, got {len(weights)}"
         )
-    # In a request 0 stands for 1.
     if not all(
-        isinstance(each, numbers.Real) and float(each) > 0 for each in weights
+        isinstance(each, numbers.Real) and 0 <= float(each) < math.inf
+        for each in weights
     ):
-        raise ValueError(f"weight: expected positive numbers, got {weight}")
+        raise ValueError(f"weight: expected 0 or more, got {weight}")
     return [float(each) for each in weights]
 
 

@@ -146,14 +146,15 @@ class ValueVerbs:
         """Contributes arrays of the stored shape.
 
         The dtype is the stored one; keys of a float dtype take any float dtype.
-        Arrays of the same key in one call are summed first.
+        Arrays of the same key in one call are summed first, and have one
+        weight.
 
         Args:
           step: of a worker, counted from 1; required in namespaces of the mode
             sync or bounded.
-          weight: for keys of the rule `average`, how much the arrays count in
-            the mean, such as the number of samples: a number, or a list with
-            one for each key.
+          weight: in a namespace whose aggregation is "mean", what the arrays
+            weigh, such as the number of samples: a number, or a list with one
+            for each key. 0 contributes nothing, whatever the array holds.
           publish_as: as in `init`, in the modes async and bounded; for clients
             that have not joined.
 
@@ -312,6 +313,8 @@ class ValueVerbs:
         step: int = 0,
         update_all_rows: bool = False,
         timeout: Optional[float] = None,
+        *,
+        weight: Optional[float] = None,
     ) -> Optional[int]: ...
     @overload
     def push_rows(
@@ -322,6 +325,8 @@ class ValueVerbs:
         step: int = 0,
         update_all_rows: bool = False,
         timeout: Optional[float] = None,
+        *,
+        weight: Union[None, float, Sequence[float]] = None,
     ) -> List[Optional[int]]: ...
     @overload
     def push_rows(
@@ -334,6 +339,7 @@ class ValueVerbs:
         timeout: Optional[float] = None,
         *,
         publish_as: PublishAs,
+        weight: Union[None, float, Sequence[float]] = None,
     ) -> Snapshot: ...
     def push_rows(
         self,
@@ -345,6 +351,7 @@ class ValueVerbs:
         timeout: Optional[float] = None,
         *,
         publish_as: Optional[PublishAs] = None,
+        weight: Any = None,
     ) -> Any:
         """Contributes rows of keys of rank 1 or more, by their first index.
 
@@ -360,16 +367,18 @@ class ValueVerbs:
           update_all_rows: gives those that are not named zeros, so that the
             rule's decays reach them too.
           publish_as: as in `push`.
+          weight: as in `push`; it counts for rows that are not named, too.
 
         Returns:
           As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
         """
         keys, values = as_list(key, value, "value")
         ids = _ids_of(as_list(key, row_ids, "row_ids")[1])
-        arrays, wanted = all_to_core(values), publish_fields(publish_as)
+        arrays, weights = all_to_core(values), weights_of(weight, len(keys))
+        wanted = publish_fields(publish_as)
         with within(timeout):
             made = self._store.push_rows(
-                keys, ids, arrays, step_of(step), update_all_rows, wanted
+                keys, ids, arrays, step_of(step), update_all_rows, weights, wanted
             )
         if publish_as is not None:
             return Snapshot(publish_as.series, **made)

@@ -30,7 +30,7 @@ OnExisting = Literal["fail", "keep", "replace"]
 OnExistingNamespace = Literal["fail", "keep"]
 OnRestoring = Literal["fail", "replace"]
 OnWorkerLoss = Literal["fail", "continue"]
-Aggregation = Literal["sum", "median", "trimmed_mean"]
+Aggregation = Literal["sum", "mean", "median", "trimmed_mean"]
 OnNonFinite = Literal["apply", "count", "skip", "refuse"]
 OnLargeNorm = Literal["clip", "refuse"]
 

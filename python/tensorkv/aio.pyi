@@ -188,6 +188,8 @@ class ClientCoroutines(Coroutines):
         step: int = 0,
         update_all_rows: bool = False,
         timeout: Optional[float] = None,
+        *,
+        weight: Optional[float] = None,
     ) -> Optional[int]: ...
     @overload
     async def push_rows(
@@ -198,6 +200,8 @@ class ClientCoroutines(Coroutines):
         step: int = 0,
         update_all_rows: bool = False,
         timeout: Optional[float] = None,
+        *,
+        weight: Union[None, float, Sequence[float]] = None,
     ) -> List[Optional[int]]: ...
     @overload
     async def push_rows(

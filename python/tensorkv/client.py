@@ -330,8 +330,9 @@ class Client(ValueVerbs, SnapshotVerbs):
           quorum, quorum_grace: a round closes, too, when it has so many
             contributions, and so many seconds have passed since.
           max_open_rounds: how many steps of a key may be open; 0 stands for 4.
-          aggregation: what a round becomes: "sum", "median", or "trimmed_mean"
-            without the fraction `trim_fraction` at either end.
+          aggregation: what contributions become, before the rule: "sum"; the
+            "mean", weighted by the `weight` of pushes; of rounds also "median",
+            or "trimmed_mean" without the fraction `trim_fraction` at either end.
           mirrored: has every server of a cluster keep all keys.
           on_non_finite: of contributions with Inf or NaN: "apply", "count",
             "skip" or "refuse".

@@ -274,7 +274,6 @@ v1::SavedKey* AddKey(const KeySnapshot& key,
   saved->set_key(key.key);
   saved->set_version(key.version);
   saved->set_update_count(key.update_count);
-  saved->set_total_weight(key.total_weight);
   for (const AppliedRound& round : key.rounds) {
     if (round.contributors != last_contributors) {
       last_contributors = round.contributors;
@@ -304,7 +303,6 @@ absl::StatusOr<KeySnapshot> FromProto(
   key.key = proto.key();
   key.version = proto.version();
   key.update_count = proto.update_count();
-  key.total_weight = proto.total_weight();
   for (const v1::SavedRound& round : proto.rounds()) {
     if (round.contributors() >= contributors.size()) {
       return Malformed("a round without contributors");

@@ -20,7 +20,7 @@ constexpr size_t kMaxBatchRounds = 4096;
 // At most so much of a message is about the round.
 uint64_t AnnouncedBytes(const RoundToSum& round) {
   constexpr uint64_t kNumbers = 64;
-  constexpr uint64_t kTensor = 8;
+  constexpr uint64_t kTensor = 20;
   return round.key.size() + kNumbers + round.tensors.size() * kTensor;
 }
 
@@ -41,6 +41,7 @@ void Fill(const RoundToSum& round, v1::AnnouncedRound& message) {
     v1::ContributedTensor& contributed = *message.add_tensors();
     contributed.set_rank(tensor.rank);
     contributed.set_dtype(static_cast<v1::DType>(tensor.dtype));
+    if (tensor.weight != 1) contributed.set_weight(tensor.weight);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "service/mirror/sum_attempt.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,10 @@ uint64_t Aligned(uint64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+double WeightOf(const v1::ContributedTensor& announced) {
+  return announced.has_weight() ? announced.weight() : 1;
+}
+
 // An announcement may be of what was contributed before, and has been dropped.
 bool IsWhatWasContributed(const v1::TensorsOfMember& announced,
                           const RoundToSum& round) {
@@ -22,7 +27,8 @@ bool IsWhatWasContributed(const v1::TensorsOfMember& announced,
       announced.tensors(), round.tensors,
       [](const v1::ContributedTensor& a, const ContributedTensor& b) {
         return a.rank() == b.rank &&
-               a.dtype() == static_cast<v1::DType>(b.dtype);
+               a.dtype() == static_cast<v1::DType>(b.dtype) &&
+               WeightOf(a) == b.weight;
       });
 }
 
@@ -61,8 +67,11 @@ absl::Status SumAttempt::Add(Round round) {
       ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(tensor.dtype()));
       const bool is_summed = dtype == summing.own.dtype ||
                              (IsFloat(dtype) && IsFloat(summing.own.dtype));
-      if (!is_summed) return malformed();
-      summing.tensors.push_back({tensor.rank(), member, dtype});
+      const double weight = WeightOf(tensor);
+      if (!is_summed || !(weight > 0 && std::isfinite(weight))) {
+        return malformed();
+      }
+      summing.tensors.push_back({tensor.rank(), member, dtype, weight});
     }
   }
   if (!IsWhatWasContributed(round.of_all.members(group_->own), summing.own)) {
@@ -210,7 +219,10 @@ RangesToSend SumAttempt::SumsToSend() const {
 }
 
 absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
+  // The updates refer to these.
   std::vector<std::vector<TensorView>> views(rounds_.size());
+  std::vector<std::vector<double>> each_weight(rounds_.size());
+  std::vector<ContributionWeights> weights(rounds_.size());
   std::vector<TensorUpdate> updates;
   for (size_t place = 0; place < rounds_.size(); ++place) {
     const ElementRange range = RangeOfMember(place, group_->own);
@@ -218,6 +230,8 @@ absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
     if (range.count == 0 || !summing.sum.buffer) continue;
     for (const Tensor& tensor : summing.tensors) {
       views[place].push_back({tensor.dtype, range.count, tensor.range});
+      each_weight[place].push_back(tensor.weight);
+      weights[place].total += tensor.weight;
     }
     const DType dtype = AccumulateType(summing.own.dtype);
     updates.push_back({.rule = &UpdateRule::Assign(),
@@ -225,6 +239,10 @@ absl::Status SumAttempt::SumOwnRanges(Backend& host) const {
                        .value = {dtype, range.count,
                                  summing.sum.buffer->mutable_data() +
                                      range.first * SizeOf(dtype)}});
+    // A single contribution is its own mean.
+    if (!summing.own.is_mean || views[place].size() < 2) continue;
+    weights[place].each = each_weight[place];
+    updates.back().weights = &weights[place];
   }
   return (device_ == nullptr ? host : *device_).Apply(updates);
 }

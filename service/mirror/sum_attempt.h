@@ -56,9 +56,9 @@ class SumAttempt {
   RangesToSend ContributionsToSend() const;
   RangesToSend SumsToSend() const;
 
-  // Makes the sums of this server's ranges, on the device or else on `host`,
-  // and blocks until they are made. REQUIRES: the contributions of all members
-  // have come. Errors: those of Backend.
+  // Makes the sums, or means, of this server's ranges, on the device or else on
+  // `host`, and blocks until they are made. REQUIRES: the contributions of all
+  // members have come. Errors: those of Backend.
   absl::Status SumOwnRanges(Backend& host) const;
 
   // Moves the sums out, in the order of the rounds. REQUIRES: the sums of all
@@ -71,6 +71,7 @@ class SumAttempt {
     uint32_t rank = 0;
     uint32_t member = 0;
     DType dtype = DType::kF32;
+    double weight = 1;
     // Points to this server's range of it: in what the worker has brought, or
     // in Summing::received.
     const char* range = nullptr;

@@ -38,7 +38,7 @@ constexpr uint64_t kMaxTensorBytesInPlace = 64 << 10;
 bool MayStay(const PushEntry& entry, const PayloadRange& payload) {
   return payload.size_bytes > 0 &&
          payload.size_bytes <= kMaxTensorBytesInPlace && !entry.skip &&
-         !entry.encoding && entry.weight == 0;
+         !entry.encoding;
 }
 
 // Gives tensors the received bytes that are their elements.

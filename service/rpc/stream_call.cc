@@ -47,8 +47,11 @@ StreamCall::StreamCall(Method method, const Environment* environment,
 absl::Status StreamCall::CheckCaller() {
   RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_,
                               environment_.slow_call, caller_));
-  ASSIGN_OR_RETURN(share_, TakeShare(environment_.access, context_, caller_,
-                                     {.streams = 1}));
+  ASSIGN_OR_RETURN(
+      CallerQuotas::Share share,
+      TakeShare(environment_.access, context_, caller_, {.streams = 1}));
+  unmade_share_ = std::make_shared<CallerQuotas::Share>(std::move(share));
+  share_ = unmade_share_;
   // Whoever is refused takes no one's place.
   is_counted_ = environment_.open_streams->Open();
   if (!is_counted_) return TooManyStreams(environment_.open_streams->limit());
@@ -59,7 +62,7 @@ void StreamCall::Open() {
   environment_.observer->Started(method_);
   const absl::Status refusal = CheckCaller();
   session_.emplace(
-      method_, caller_, &environment_.session, &share_,
+      method_, caller_, &environment_.session, unmade_share_.get(),
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
@@ -128,11 +131,10 @@ void StreamCall::Close() {
     }
   }
   if (must_finish) return FinishWith(status);
-  status = session_->Close(timeout);
-  if (!status.ok()) return End(status);
-  MutexLock lock(&mutex_);
-  // For other calls maybe, which must not be refused because of this one.
-  if (state_ == State::kWaiting) share_.Release();
+  // If the call waits when this returns, it is for other calls maybe, which
+  // must not be refused because of it.
+  status = session_->Close(timeout, std::move(unmade_share_));
+  if (!status.ok()) End(status);
 }
 
 void StreamCall::Answer(absl::StatusOr<StripedCall::Reply> reply) {
@@ -172,7 +174,7 @@ void StreamCall::Write() {
   }
   if (!status.ok()) return FinishWith(status);
   Report(status);
-  share_.Release();
+  if (const auto share = share_.lock()) share->Release();
   StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -211,7 +213,7 @@ void StreamCall::FinishWith(const absl::Status& status) {
   session_->Fail(status);
   Report(status);
   AddRetryPushback(status, context_);
-  share_.Release();
+  if (const auto share = share_.lock()) share->Release();
   // Last: gRPC may be done with the call before this returns.
   Finish(ToGrpcStatus(status));
 }

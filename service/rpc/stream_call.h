@@ -140,8 +140,10 @@ class StreamCall final
   const Environment& environment_;
   grpc::CallbackServerContext& context_;
   const std::chrono::steady_clock::time_point start_;
-  Caller caller_;                     // from Open on
-  CallerQuotas::Share share_;         // until the call waits or is finished
+  Caller caller_;  // from Open on
+  // Until the call is made; then who works for it has it, until it is finished.
+  std::shared_ptr<CallerQuotas::Share> unmade_share_;
+  std::weak_ptr<CallerQuotas::Share> share_;
   bool is_counted_ = false;           // as an open stream
   std::shared_ptr<StreamCall> self_;  // until OnDone
 

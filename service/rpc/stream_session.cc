@@ -213,13 +213,14 @@ void StreamSession::WhenReady(absl::AnyInvocable<void() &&> ready) {
   call_->WhenPrepared(std::move(ready));
 }
 
-absl::Status StreamSession::Close(absl::Duration timeout) {
+absl::Status StreamSession::Close(absl::Duration timeout,
+                                  std::shared_ptr<const void> share) {
   if (call_ == nullptr) {
     return absl::InvalidArgumentError(
         "stream: expected a manifest, got no message");
   }
   RETURN_IF_ERROR(parts_->CheckComplete());
-  call_->Complete(reply_form_.stripe.index, timeout);
+  call_->Complete(reply_form_.stripe.index, timeout, std::move(share));
   return absl::OkStatus();
 }
 

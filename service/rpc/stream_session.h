@@ -61,9 +61,10 @@ class StreamSession {
   void WhenReady(absl::AnyInvocable<void() &&> ready);
 
   // Is to be called when the peer has sent all. The call is made if all its
-  // stripes are complete; it may take `timeout` from now. Errors:
-  // InvalidArgument (bytes are missing).
-  absl::Status Close(absl::Duration timeout);
+  // stripes are complete; it may take `timeout` from now, and takes `share` as
+  // CallContext says. Errors: InvalidArgument (bytes are missing).
+  absl::Status Close(absl::Duration timeout,
+                     std::shared_ptr<const void> share = nullptr);
 
   // Ends the call of which this stream is a stripe, as StripedCall::Fail says:
   // this stream is gone.

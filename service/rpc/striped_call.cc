@@ -187,18 +187,20 @@ void StripedCall::CheckRate() {
   Tell(std::move(stripes), [&status](uint32_t) { return status; });
 }
 
-void StripedCall::Complete(uint32_t index, absl::Duration timeout) {
+void StripedCall::Complete(uint32_t index, absl::Duration timeout,
+                           std::shared_ptr<const void> share) {
   std::optional<AllocatedCall> prepared;
   {
     MutexLock lock(&mutex_);
     if (end_ || std::exchange(stripes_[index].is_complete, true)) return;
     if (++num_complete_ == num_stripes_) prepared.swap(prepared_);
   }
-  if (prepared) Execute(*std::move(prepared), timeout);
+  if (!prepared) return;
+  Execute(*std::move(prepared),
+          {.timeout = timeout, .cancellation = cancellation_, .share = share});
 }
 
-void StripedCall::Execute(AllocatedCall prepared, absl::Duration timeout) {
-  CallContext context{.timeout = timeout, .cancellation = cancellation_};
+void StripedCall::Execute(AllocatedCall prepared, CallContext context) {
   std::move(prepared.execute)(
       std::move(prepared.request), std::move(context),
       [self = shared_from_this()](absl::StatusOr<StreamedReply> reply) mutable {

@@ -87,8 +87,10 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   }
 
   // Is to be called when all bytes of stripe `index` are in place. For the last
-  // stripe this makes the call, which may take `timeout`, on this thread.
-  void Complete(uint32_t index, absl::Duration timeout);
+  // stripe this makes the call, which may take `timeout`, on this thread; it
+  // takes `share` as CallContext says.
+  void Complete(uint32_t index, absl::Duration timeout,
+                std::shared_ptr<const void> share = nullptr);
 
   // Ends the call without effect: the listener of stripe `index` gets `status`,
   // the others, also of stripes that come later, Aborted with the reason. If
@@ -120,7 +122,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void CheckRate();
   void CancelAlarms() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the call; EndWith gets its reply.
-  void Execute(AllocatedCall prepared, absl::Duration timeout);
+  void Execute(AllocatedCall prepared, CallContext context);
   // Ends the call with its reply or error, and tells the stripes.
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the

@@ -42,7 +42,8 @@ absl::Status UnaryCall::TakeShare(const AccessControl* access) {
                    tensorkv::TakeShare(access, context_, caller_,
                                        {.calls = 1, .bytes = request_bytes_}));
   if (!share.is_empty()) {
-    share_ = std::make_shared<CallerQuotas::Share>(std::move(share));
+    unhandled_share_ = std::make_shared<CallerQuotas::Share>(std::move(share));
+    share_ = unhandled_share_;
   }
   return absl::OkStatus();
 }
@@ -52,17 +53,19 @@ void UnaryCall::Handle(const Handler& handler, grpc::ByteBuffer* bytes) {
     return Respond(absl::CancelledError("the caller has given up"));
   }
   handled_ = std::chrono::steady_clock::now();
-  const std::shared_ptr<CallerQuotas::Share> share = share_;
+  // When this returns the call has been answered, or somebody works for it and
+  // keeps the share, or it waits, for other calls maybe, which must not be
+  // refused because of it.
+  const std::shared_ptr<CallerQuotas::Share> share =
+      std::move(unhandled_share_);
   handler.run(bytes,
               {.caller = caller_,
                .timeout = TimeLeft(deadline_),
-               .cancellation = cancellation_},
+               .cancellation = cancellation_,
+               .share = share},
               [this](absl::StatusOr<grpc::ByteBuffer> reply) {
                 Respond(std::move(reply));
               });
-  // Now the call has been answered or waits, for other calls maybe, which must
-  // not be refused because of it.
-  if (share != nullptr) share->Release();
 }
 
 void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
@@ -70,7 +73,7 @@ void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
   Report(reply.status());
   AddRetryPushback(reply.status(), context_);
   // Whoever has the answer may make the next call.
-  if (share_ != nullptr) share_->Release();
+  if (const auto share = share_.lock()) share->Release();
   // Last: gRPC may delete this call before Finish returns.
   Finish(ToGrpcStatus(reply.status()));
 }

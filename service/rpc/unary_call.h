@@ -60,8 +60,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const uint64_t request_bytes_;
   grpc::CallbackServerContext& context_;
   Caller caller_;
-  // Null: the caller has no quota.
-  std::shared_ptr<CallerQuotas::Share> share_;
+  // Null once the call is handled, or if the caller has no quota.
+  std::shared_ptr<CallerQuotas::Share> unhandled_share_;
+  std::weak_ptr<CallerQuotas::Share> share_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
   // When Handle was called; unset if it was not.

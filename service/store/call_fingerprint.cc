@@ -125,7 +125,7 @@ uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
     if (entry.skip) hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
     if (entry.encoding) hasher.Add(*entry.encoding);
-    if (entry.weight != 0) hasher.Add(entry.weight);
+    if (entry.weight != 1) hasher.Add(entry.weight);
     if (!entry.rows) continue;
     hasher.AddAll(entry.update_all_rows, entry.rows->tensor());
   }

@@ -19,7 +19,8 @@ namespace tensorkv {
 // Copies to the device that have not been started.
 struct Uploads {
   std::vector<MemoryCopy> copies;
-  // The memory that they are made from, until all are over.
+  // The memory that they are made from, and that which nobody else has of what
+  // they go to, until all are over.
   std::vector<RefPtr<Buffer>> kept;
 };
 

@@ -28,6 +28,8 @@ struct ContributedTensor {
   DType dtype = DType::kF32;
   const char* data = nullptr;
   RefPtr<Buffer> buffer;
+  // What it weighs in a mean.
+  double weight = 1;
 };
 
 // A round of a key to which all workers of this server have contributed.
@@ -40,6 +42,8 @@ struct RoundToSum {
   Version version_floor = 0;
   DType dtype = DType::kF32;  // the key's
   int64_t num_elements = 0;
+  // True if the mean of the tensors is to be made in place of their sum.
+  bool is_mean = false;
   // Where the tensors are, and what counts the memory there; null: the host.
   // It lives until the exchange has stopped.
   Backend* device = nullptr;
@@ -48,7 +52,7 @@ struct RoundToSum {
   std::vector<ContributedTensor> tensors;
 };
 
-// The sum over all servers, in the accumulate type.
+// The sum over all servers, or the mean, in the accumulate type.
 struct SumOfRound {
   // Counts the tensors in it; 0: all workers have skipped, and there is no
   // buffer.

@@ -45,8 +45,6 @@ struct KeySnapshot {
   std::string key;
   Version version = 0;
   uint64_t update_count = 0;
-  // RuleState::total_weight.
-  double total_weight = 0;
   Tensor value;
   std::vector<StateSnapshot> states;
   // The last rounds that were applied to the key, in the order of their steps.

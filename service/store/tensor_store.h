@@ -54,6 +54,10 @@ struct CallContext {
   uint64_t max_reply_bytes = UINT64_MAX;
   // May be null: the call cannot be cancelled.
   std::shared_ptr<Cancellation> cancellation;
+  // What the call takes of its caller's quotas, or nothing. A store keeps it as
+  // long as it works for the call, or has work for it waiting for a thread; not
+  // while the call waits for others, which must not be refused because of it.
+  std::weak_ptr<const void> share;
 };
 
 template <typename Reply>

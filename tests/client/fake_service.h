@@ -24,7 +24,8 @@ namespace tensorkv::testing {
 class FakeService : public v1::Data::Service,
                     public v1::Namespaces::Service,
                     public v1::Membership::Service,
-                    public v1::Admin::Service {
+                    public v1::Admin::Service,
+                    public v1::Snapshots::Service {
  public:
   FakeService() { join_response.mutable_worker()->set_rank(0); }
 
@@ -62,6 +63,7 @@ class FakeService : public v1::Data::Service,
                   .RegisterService(static_cast<v1::Namespaces::Service*>(this))
                   .RegisterService(static_cast<v1::Membership::Service*>(this))
                   .RegisterService(static_cast<v1::Admin::Service*>(this))
+                  .RegisterService(static_cast<v1::Snapshots::Service*>(this))
                   .BuildAndStart();
     return absl::StrCat("127.0.0.1:", port);
   }
@@ -104,6 +106,11 @@ class FakeService : public v1::Data::Service,
   TENSORKV_FAKE_RPC(ListCheckpoints)
   TENSORKV_FAKE_RPC(DeleteCheckpoint)
   TENSORKV_FAKE_RPC(VerifyCheckpoint)
+  TENSORKV_FAKE_RPC(CreateSnapshot)
+  TENSORKV_FAKE_RPC(ListSnapshots)
+  TENSORKV_FAKE_RPC(DescribeSnapshot)
+  TENSORKV_FAKE_RPC(DeleteSnapshot)
+  TENSORKV_FAKE_RPC(LeaseSnapshot)
 #undef TENSORKV_FAKE_RPC
 
   grpc::Status Init(grpc::ServerContext* context,

@@ -230,15 +230,22 @@ void RandomMessages::MakeValidContribution(Entry& entry) {
 
 // --- Entries and calls ------------------------------------------------------
 
+template <typename Entry>
+void RandomMessages::DrawWeight(Entry& entry) {
+  if (Half()) entry.set_weight(0);
+  if (entry.skip() || Half()) entry.clear_weight();
+}
+
 void RandomMessages::MakeValid(v1::PushEntry& entry) {
   MakeValidContribution(entry);
-  if (entry.skip() || Half()) entry.clear_weight();
+  DrawWeight(entry);
 }
 
 void RandomMessages::MakeValid(v1::PushRowsEntry& entry) {
   MakeValidContribution(entry);
   DrawRows(entry.mutable_rows());
   if (entry.skip()) entry.clear_rows();
+  DrawWeight(entry);
 }
 
 void RandomMessages::MakeValid(v1::PullRowsEntry& entry) {

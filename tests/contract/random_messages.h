@@ -37,6 +37,9 @@ class RandomMessages {
   void Put(const FieldDescriptor* field, Message* message);
   void PutMessage(const FieldDescriptor* field, Message* message);
 
+  // Draws the weight of an entry: 0, any, or none.
+  template <typename Entry>
+  void DrawWeight(Entry& entry);
   // Make valid what has any values.
   void MakeValid(v1::Tensor& tensor);
   void MakeValid(v1::PushEntry& entry);

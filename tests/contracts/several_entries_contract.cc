@@ -18,10 +18,16 @@ namespace several_entries_contract {
 constexpr double kLarge = 1e8;
 constexpr int64_t kSize = 300;
 
-NamespaceConfig Sync(uint32_t num_workers, const char* rule = "assign") {
+// The aggregations that take several entries.
+constexpr Aggregation kAdding[] = {Aggregation::kSum, Aggregation::kMean};
+
+NamespaceConfig Sync(uint32_t num_workers,
+                     Aggregation aggregation = Aggregation::kSum,
+                     const char* rule = "assign") {
   return {.mode = Mode::kSync,
           .num_workers = num_workers,
-          .rule = ParseRuleSpec(rule).value()};
+          .rule = ParseRuleSpec(rule).value(),
+          .aggregation = aggregation};
 }
 
 std::vector<PushEntry> LargeAndBack(DType dtype = DType::kF32) {
@@ -29,16 +35,20 @@ std::vector<PushEntry> LargeAndBack(DType dtype = DType::kF32) {
           {.key = "w", .tensor = Full({kSize}, -kLarge, dtype)}};
 }
 
-// All push, in both orders of arrival; the first brings ones.
-void ExpectOnes(const Caller& sync, uint32_t num_workers,
+// All push, in both orders of arrival; the first brings what the round has ones
+// of.
+void ExpectOnes(const Caller& sync, const NamespaceConfig& config,
                 const std::vector<PushEntry>& others) {
+  const uint32_t num_workers = config.num_workers;
+  const double first =
+      config.aggregation == Aggregation::kMean ? num_workers : 1;
   for (Step step = 1; step <= 2; ++step) {
     for (uint32_t i = 0; i < num_workers; ++i) {
       const uint32_t rank = step == 1 ? i : num_workers - 1 - i;
       const Caller worker = sync.As(rank);
       ASSERT_OK(rank == 0
                     ? worker.PushMany(
-                          {{.key = "w", .tensor = Full({kSize}, 1)}}, step)
+                          {{.key = "w", .tensor = Full({kSize}, first)}}, step)
                     : worker.PushMany(others, step));
     }
     EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))))
@@ -47,20 +57,27 @@ void ExpectOnes(const Caller& sync, uint32_t num_workers,
 }
 
 TEST_P(RoundSumContractTest, EntriesOfACallAreOneContribution) {
-  for (const uint32_t num_workers : {2, 3, 20}) {
-    const Caller sync =
-        NewNamespace(absl::StrCat("s", num_workers), Sync(num_workers));
-    ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
+  for (const Aggregation aggregation : kAdding) {
+    for (const uint32_t num_workers : {2, 3, 20}) {
+      const NamespaceConfig config = Sync(num_workers, aggregation);
+      const Caller sync = NewNamespace("s", config);
+      ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
 
-    ExpectOnes(sync, num_workers, LargeAndBack());
+      ExpectOnes(sync, config, LargeAndBack());
+      ASSERT_OK(sync.Drop());
+    }
   }
 }
 
 TEST_P(RoundSumContractTest, EntriesOfShortFloatsAreSummedInF32) {
-  const Caller sync = NewNamespace("s", Sync(3));
-  ASSERT_OK(sync.Init("w", Full({kSize}, 0, DType::kBF16)));
+  for (const Aggregation aggregation : kAdding) {
+    const NamespaceConfig config = Sync(3, aggregation);
+    const Caller sync = NewNamespace("s", config);
+    ASSERT_OK(sync.Init("w", Full({kSize}, 0, DType::kBF16)));
 
-  ExpectOnes(sync, 3, LargeAndBack(DType::kBF16));
+    ExpectOnes(sync, config, LargeAndBack(DType::kBF16));
+    ASSERT_OK(sync.Drop());
+  }
 }
 
 TEST_P(RoundSumContractTest, EncodedEntriesAreOneContribution) {
@@ -71,27 +88,14 @@ TEST_P(RoundSumContractTest, EncodedEntriesAreOneContribution) {
     encoded.push_back(
         std::move(compressor.Compress(0, {std::move(entry)}).value()[0]));
   }
-  const Caller sync = NewNamespace("s", Sync(3));
-  ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
+  for (const Aggregation aggregation : kAdding) {
+    const NamespaceConfig config = Sync(3, aggregation);
+    const Caller sync = NewNamespace("s", config);
+    ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
 
-  ExpectOnes(sync, 3, encoded);
-}
-
-TEST_P(RoundSumContractTest, WeightedEntriesAreOneContribution) {
-  std::vector<PushEntry> others = LargeAndBack();
-  others[0].weight = others[1].weight = 2;
-  const Caller sync = NewNamespace("s", Sync(3, "average"));
-  ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
-
-  for (const uint32_t rank : {2, 0, 1}) {
-    const Caller worker = sync.As(rank);
-    ASSERT_OK(rank == 0 ? worker.PushMany(
-                              {{.key = "w", .tensor = Full({kSize}, 9)}}, 1)
-                        : worker.PushMany(others, 1));
+    ExpectOnes(sync, config, encoded);
+    ASSERT_OK(sync.Drop());
   }
-
-  // The sum of w * x over the mean weight: 9 / (9 / 5).
-  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
 }
 
 TEST_P(RoundSumContractTest, RowsOfACallAreOneContribution) {
@@ -108,17 +112,20 @@ TEST_P(RoundSumContractTest, RowsOfACallAreOneContribution) {
        {.key = "w",
         .tensor = TensorOf({2, 2}, {-kLarge, -kLarge, 5, 5}),
         .rows = ids({1, 3})}}};
-  for (const std::vector<PushEntry>& others : both) {
-    const Caller sync = NewNamespace("s", Sync(2, "accumulate"));
-    ASSERT_OK(sync.Init("w", Full({4, 2}, 0)));
-    ASSERT_OK(sync.As(1).PushRows(others, 1));
-    ASSERT_OK(sync.As(0).PushRows(
-        {{.key = "w", .tensor = Full({1, 2}, 1), .rows = ids({1})}}, 1));
+  for (const Aggregation aggregation : kAdding) {
+    const double size = aggregation == Aggregation::kMean ? 2 : 1;
+    for (const std::vector<PushEntry>& others : both) {
+      const Caller sync = NewNamespace("s", Sync(2, aggregation, "accumulate"));
+      ASSERT_OK(sync.Init("w", Full({4, 2}, 0)));
+      ASSERT_OK(sync.As(1).PushRows(others, 1));
+      ASSERT_OK(sync.As(0).PushRows(
+          {{.key = "w", .tensor = Full({1, 2}, size), .rows = ids({1})}}, 1));
 
-    EXPECT_THAT(sync.As(0).Pull("w"),
-                IsOkAndHolds(HasTensor(
-                    HasElements(std::vector<double>{0, 0, 1, 1, 0, 0, 5, 5}))));
-    ASSERT_OK(sync.Drop());
+      EXPECT_THAT(sync.As(0).Pull("w"),
+                  IsOkAndHolds(HasTensor(HasElements(std::vector<double>{
+                      0, 0, 1, 1, 0, 0, 5 / size, 5 / size}))));
+      ASSERT_OK(sync.Drop());
+    }
   }
 }
 

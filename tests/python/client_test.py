@@ -244,22 +244,60 @@ class ClientTest(StoreTest):
         self.assert_array(small, full(3))
 
     @on_every_client
-    def test_weights_of_contributions_to_an_average(self, client):
-        client.set_rule("average")
-        client.init(["a", "b"], [full(0), full(0)])
-        client.push(["a", "b"], [full(1), full(1)], weight=[3, 1])
-        values = client.push_pull(["a", "b"], [full(5), full(5)], weight=1)
-        self.assert_array(values[0], full(2))
-        self.assert_array(values[1], full(3))
-        out = np.empty((2, 3), "float32")
-        client.push_pull("a", full(8), out=out, weight=2)
-        self.assert_array(out, full(4))
-        for weight in (0, -1, float("nan"), [1, 2]):
+    def test_weights_are_for_means(self, client):
+        client.init("a", full(0))
+        for weight in (-1, float("nan"), float("inf"), [1, 2]):
             with self.assertRaises(ValueError):
                 client.push("a", full(1), weight=weight)
-        client.set_rule("sgd")
         with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "weight"):
             client.push("a", full(1), weight=2)
+
+    def test_means_of_calls(self):
+        namespace = new_namespace()
+        means = self.open_client(namespace=namespace)
+        means.create_namespace(namespace, aggregation="mean")
+        means.init(["a", "b"], [full(0), full(0)])
+        values = means.push_pull(
+            ["a", "a", "b"], [full(1), full(5), full(8)], weight=[3, 3, 2]
+        )
+        self.assert_array(values[1], full(6))
+        self.assert_array(values[2], full(8))
+        out = np.empty((2, 3), "float32")
+        means.push_pull("a", full(float("nan")), out=out, weight=0)
+        self.assert_array(out, full(6))
+        means.push_rows(
+            ["a", "a"], [[0], [0, 1]], [full(9)[:1], full(3)], weight=2
+        )
+        np.testing.assert_array_equal(means.pull("a")[:, 0], [12, 3])
+
+    def test_means_of_rounds_are_those_of_numpy(self):
+        random = np.random.default_rng(3)
+        weights = [3, 1, 0.5, 40]
+        arrays = random.normal(size=(4, 5, 3)).astype("float32")
+        counts = random.integers(0, 1000, (4, 2))
+        namespace = new_namespace()
+        self.open_client().create_namespace(
+            namespace, mode="sync", num_workers=4, aggregation="mean"
+        )
+        workers = [self.open_client(namespace=namespace) for _ in weights]
+        for rank, worker in enumerate(workers):
+            worker.join(f"w{rank}", rank=rank)
+        workers[0].init(["w", "n"], [arrays[0], counts[0]])
+        for worker, array, count, weight in zip(
+            workers, arrays, counts, weights
+        ):
+            worker.push(["w", "n"], [array, count], step=1, weight=weight)
+        for worker in workers:
+            mean, count = worker.pull(["w", "n"])
+            np.testing.assert_allclose(
+                mean,
+                np.average(arrays.astype("float64"), axis=0, weights=weights),
+                rtol=1e-5,
+                atol=1e-6,
+            )
+            self.assert_array(
+                count, np.rint(np.average(counts, axis=0, weights=weights)).astype("int64")
+            )
 
     @on_every_client
     def test_rules_keys_and_metadata(self, client):

@@ -1,6 +1,7 @@
 #include "tests/swarm/key_ledger.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -115,7 +116,19 @@ void KeyLedger::Prune() {
   rounds_.erase(rounds_.begin(), rounds_.upper_bound(step));
 }
 
-KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
+// Two that are rounded to f32 once, or twice by way of f64, are the same.
+double KeyLedger::Rounded(double element) const {
+  return dtype_ == DType::kF32 ? static_cast<float>(element)
+                               : std::nearbyint(element);
+}
+
+Elements KeyLedger::InputOf(Elements sum, double weight) const {
+  if (!space_.has_means()) return sum;
+  for (double& element : sum) element = Rounded(element / weight);
+  return sum;
+}
+
+KeyLedger::State KeyLedger::Next(const State& state, const Elements& input,
                                  uint8_t rows) const {
   State next = state;
   ++next.version;
@@ -125,19 +138,18 @@ KeyLedger::State KeyLedger::Next(const State& state, const Elements& sum,
     if (!HasRow(rows, i)) continue;
     switch (space_.rule) {
       case Rule::kAssign:
-        next.value[i] = sum[i];
+        next.value[i] = input[i];
         break;
       case Rule::kAccumulate:
-        next.value[i] += sum[i];
+        next.value[i] = Rounded(next.value[i] + input[i]);
         break;
       case Rule::kSgd:
-        next.value[i] -= sum[i];
+        next.value[i] = Rounded(next.value[i] - input[i]);
         break;
       case Rule::kMomentum:
         // Each is rounded once, as the store's are.
-        next.momentum[i] =
-            static_cast<float>(kMomentum * next.momentum[i] - sum[i]);
-        next.value[i] = static_cast<float>(next.value[i] + next.momentum[i]);
+        next.momentum[i] = Rounded(kMomentum * next.momentum[i] - input[i]);
+        next.value[i] = Rounded(next.value[i] + next.momentum[i]);
         break;
     }
   }
@@ -155,7 +167,8 @@ void KeyLedger::AddNextOfPushes(const State& state, Version observed,
   for (const ContributionPtr& each : pushes_) {
     if (each->skips || each->version != known || known > observed) continue;
     if (known != state.version + 1 && !MayJump(state)) continue;
-    next.push_back(Next(state, each->elements, each->rows));
+    next.push_back(
+        Next(state, InputOf(each->elements, each->weight), each->rows));
     next.back().version = known;
   }
   if (known == state.version + 1) return;
@@ -163,7 +176,8 @@ void KeyLedger::AddNextOfPushes(const State& state, Version observed,
   for (const ContributionPtr& each : pushes_) {
     if (each->version != 0 || each->skips || !each->may_count()) continue;
     if (HasGuess(state, each)) continue;
-    State guessed = Next(state, each->elements, each->rows);
+    State guessed =
+        Next(state, InputOf(each->elements, each->weight), each->rows);
     guessed.guesses.push_back({each, guessed.version});
     AddJumps(state, std::move(guessed), observed, next);
   }
@@ -202,6 +216,7 @@ void KeyLedger::AddSums(
     if (!each->skips) {
       ++with.num_tensors;
       with.rows |= each->rows;
+      with.weight += each->weight;
       for (int i = 0; i < kNumElements; ++i) {
         with.elements[i] += each->elements[i];
       }
@@ -223,7 +238,7 @@ bool KeyLedger::AddNextOfRounds(const State& state, Version observed,
     AddSums(by_rank, 0, {}, sums);
     if (sums.size() > kMostStates) return false;
     for (const Sum& sum : sums) {
-      State closed = Next(state, sum.elements, sum.rows);
+      State closed = Next(state, InputOf(sum.elements, sum.weight), sum.rows);
       closed.step = it->first;
       AddJumps(state, closed, observed, next);
       if (!space_.may_rescale()) continue;
@@ -319,7 +334,8 @@ std::string KeyLedger::Describe() const {
   for (const auto& [step, round] : rounds_) {
     for (const ContributionPtr& each : round) {
       absl::StrAppend(&known, ", step ", step, " of rank ", each->rank,
-                      each->skips ? " skip" : ToString(each->elements));
+                      each->skips ? " skip" : ToString(each->elements),
+                      " of weight ", each->weight);
     }
   }
   return known;

@@ -16,12 +16,13 @@
 
 namespace tensorkv::swarm {
 
-// Small integers, so that every sum is exact.
+// Small integers, so that every sum is exact, or what means make of them.
 using Elements = std::array<double, kNumElements>;
 
 std::string ToString(const Elements& elements);
 
-// What one worker pushes for a key in one call, summed.
+// What one worker pushes for a key in one call, summed; where there are means,
+// multiplied by what it weighs.
 struct Contribution {
   // kPending may yet have an effect, or have it already; kMaybe as well, but
   // nobody will tell; kIn counts; kOut has none.
@@ -30,6 +31,8 @@ struct Contribution {
   Elements elements = {};
   // Which rows it updates, a bit for each.
   uint8_t rows = (1 << kNumRows) - 1;
+  // What it weighs in a mean.
+  double weight = 1;
   bool skips = false;
   Fate fate = Fate::kPending;
   // Async and bounded: what it has made, if that is known.
@@ -47,7 +50,8 @@ using ContributionPtr = std::shared_ptr<Contribution>;
 // once, in the order of versions or, of rounds, of steps.
 class KeyLedger {
  public:
-  explicit KeyLedger(const SpacePlan& space) : space_(space) {}
+  KeyLedger(const SpacePlan& space, DType dtype)
+      : space_(space), dtype_(dtype) {}
 
   // The key was created with that value.
   void Begin(Version version, const Elements& value);
@@ -108,7 +112,12 @@ class KeyLedger {
   Reached Reach(Version version, const Elements& value, States& reached) const;
   // Says what is known, and what was brought since.
   std::string Describe() const;
-  State Next(const State& state, const Elements& sum, uint8_t rows) const;
+  // Returns what the rule gets of contributions with that sum: it, or their
+  // mean.
+  Elements InputOf(Elements sum, double weight) const;
+  // Returns the element as the key has it.
+  double Rounded(double element) const;
+  State Next(const State& state, const Elements& input, uint8_t rows) const;
   // What may follow, on the way to a version that was observed.
   void AddNextOfPushes(const State& state, Version observed,
                        States& next) const;
@@ -124,6 +133,7 @@ class KeyLedger {
   struct Sum {
     Elements elements = {};
     uint8_t rows = 0;
+    double weight = 0;
     uint32_t num_contributions = 0;
     uint32_t num_tensors = 0;
   };
@@ -137,6 +147,7 @@ class KeyLedger {
   static bool HasGuess(const State& state, const ContributionPtr& push);
 
   const SpacePlan& space_;
+  const DType dtype_;
   bool has_moved_ = false;
   // Where the key may be; empty: nobody knows.
   States states_;

@@ -26,7 +26,12 @@ int TakeSteps(uint64_t seed, absl::string_view steps) {
   for (const absl::string_view step :
        absl::StrSplit(steps, ',', absl::SkipEmpty())) {
     size_t place = 0;
-    if (absl::SimpleAtoi(step, &place)) places.push_back(place);
+    if (!absl::SimpleAtoi(step, &place) || place >= plan.actions.size()) {
+      std::fprintf(stderr, "swarm: expected a step below %zu, got \"%s\"\n",
+                   plan.actions.size(), std::string(step).c_str());
+      return 2;
+    }
+    places.push_back(place);
   }
   const auto finding = RunApart(Keep(plan, places));
   const std::string text =

@@ -182,6 +182,17 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
   Of(weights, Verb::kPush) += 8;
 }
 
+// By choices of its own, too.
+void ChooseMeans(uint64_t seed, Plan& plan) {
+  Random random(seed * 3);
+  for (SpacePlan& space : plan.spaces) {
+    if (!random.OneIn(3)) continue;
+    if (space.config.aggregation != Aggregation::kSum) continue;
+    space.config.aggregation = Aggregation::kMean;
+    space.config.rescale_partial_rounds = false;
+  }
+}
+
 Verb Choose(Random& random, const Weights& weights) {
   uint32_t sum = 0;
   for (const uint32_t weight : weights) sum += weight;
@@ -234,6 +245,7 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   Random of_cluster(~seed);
   const bool is_cluster = may_be_cluster && of_cluster.Below(5) < 2;
   if (is_cluster) ChooseCluster(of_cluster, plan);
+  ChooseMeans(seed, plan);
   Weights weights = ChooseWeights(random, plan);
   if (is_cluster) ChooseClusterWeights(of_cluster, plan, weights);
   for (SpacePlan& space : plan.spaces) {
@@ -267,7 +279,7 @@ uint32_t KeyOf(absl::string_view name) {
 DType KeyDType(const SpacePlan& space, uint32_t key) {
   const bool takes_integers =
       (space.rule == Rule::kAssign || space.rule == Rule::kAccumulate) &&
-      space.config.aggregation == Aggregation::kSum;
+      (space.config.aggregation == Aggregation::kSum || space.has_means());
   return takes_integers && key + 1 == kNumKeys ? DType::kI32 : DType::kF32;
 }
 
@@ -354,6 +366,7 @@ std::string ToString(const SpacePlan& space) {
   add(config.max_open_rounds > 0, config.max_open_rounds, " open rounds");
   add(config.on_worker_loss == OnWorkerLoss::kContinue, "CONTINUE");
   add(config.rescale_partial_rounds, "rescaled");
+  add(space.has_means(), "mean");
   add(config.aggregation == Aggregation::kMedian, "median");
   add(config.aggregation == Aggregation::kTrimmedMean, "mean without ",
       config.trim_fraction, " at both ends");

@@ -120,6 +120,7 @@ struct SpacePlan {
     if (!is_group()) return kNumActors;
     return std::max(config.num_workers, config.max_workers);
   }
+  bool has_means() const { return config.aggregation == Aggregation::kMean; }
   bool has_infinities() const {
     return config.gradient_guard.on_non_finite != OnNonFinite::kApply;
   }
@@ -134,7 +135,7 @@ struct SpacePlan {
   }
   // Sums that lack workers may be rescaled.
   bool may_rescale() const {
-    return config.rescale_partial_rounds || is_updated;
+    return config.rescale_partial_rounds || (is_updated && !has_means());
   }
 };
 

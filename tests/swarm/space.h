@@ -110,6 +110,9 @@ struct Member {
   // Its calls under way: one for each server that has some of the keys.
   int num_pushes = 0;
   Step next = 1;
+  // What it was told when it joined: it may hear so again, though the key that
+  // lacked the step is there no more.
+  Step told_at_join = 0;
   // The keys that it has pushed in this step.
   uint8_t pushed = 0;
 
@@ -139,7 +142,9 @@ inline constexpr absl::string_view kMembers = "members";
 // One namespace as its callers know it.
 struct Space {
   explicit Space(const SpacePlan& plan) : plan(plan) {
-    for (uint32_t i = 0; i < kNumKeys; ++i) ledgers.emplace_back(plan);
+    for (uint32_t i = 0; i < kNumKeys; ++i) {
+      ledgers.emplace_back(plan, KeyDType(plan, i));
+    }
   }
 
   const SpacePlan& plan;

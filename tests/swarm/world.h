@@ -63,6 +63,9 @@ class World final : public WorldState {
   void MakeEntries(const Action& action, uint32_t key, bool with_rows,
                    PushRequest& request, Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddEntries(const Action& action, uint32_t key, bool with_rows,
+                  PushRequest& request, Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakePush(const CallPtr& call, const PushRequest& request, bool as_worker,
                 bool pulls);
   void EndPush(const AttemptPtr& attempt, bool as_worker, Step step,

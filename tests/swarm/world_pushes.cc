@@ -1,6 +1,7 @@
 // How the world pushes, and what it makes of the answers.
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -33,8 +34,8 @@ std::string TextOf(const absl::StatusOr<PushReply>& reply) {
 
 }  // namespace
 
-void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
-                        PushRequest& request, Contribution& contribution) {
+void World::AddEntries(const Action& action, uint32_t key, bool with_rows,
+                       PushRequest& request, Contribution& contribution) {
   const Space& space = spaces_[action.space];
   Random random(uint64_t{action.number} * kNumKeys + key);
   if (plan_.has_skips && random.OneIn(4)) {
@@ -76,6 +77,23 @@ void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
   add(elements);
   if (!plan_.has_long_calls || !random.OneIn(3)) return;
   for (uint32_t i = 0; i < kManyEntries; ++i) add({});
+}
+
+void World::MakeEntries(const Action& action, uint32_t key, bool with_rows,
+                        PushRequest& request, Contribution& contribution) {
+  const size_t first = request.entries.size();
+  AddEntries(action, key, with_rows, request, contribution);
+  if (!spaces_[action.space].plan.has_means()) return;
+  // So that products are exact.
+  constexpr double kWeights[] = {0, 0.5, 1, 1, 2, 3};
+  Random random(~(uint64_t{action.number} * kNumKeys + key));
+  const double weight = kWeights[random.Below(std::size(kWeights))];
+  for (size_t i = first; i < request.entries.size(); ++i) {
+    request.entries[i].weight = weight;
+  }
+  contribution.weight = weight;
+  for (double& element : contribution.elements) element *= weight;
+  contribution.skips |= weight == 0;
 }
 
 PushRequest World::PushOf(const Action& action, Call& call, bool with_rows) {

@@ -56,8 +56,10 @@ void World::Join(const Action& action, bool replaces) {
         const Worker worker = WorkerOf(reply->worker());
         CheckNextStep(*call, space, worker.rank, reply->next_step());
         TakeRank(space, actor, worker.rank);
-        space.members[actor] = {
-            .worker = worker, .has_joined = true, .next = reply->next_step()};
+        space.members[actor] = {.worker = worker,
+                                .has_joined = true,
+                                .next = reply->next_step(),
+                                .told_at_join = reply->next_step()};
         return reply.status();
       },
       nullptr);
@@ -92,7 +94,9 @@ void World::KeepAlive(const Action& action) {
         }
         if (reply.ok()) {
           CheckNextStep(*call, space, worker.rank, reply->next_step());
-          CheckStepToRepush(space, worker.rank, reply->next_step());
+          if (reply->next_step() != member.told_at_join) {
+            CheckStepToRepush(space, worker.rank, reply->next_step());
+          }
           if (member.must_ask) member.next = reply->next_step();
           member.must_ask = false;
           return reply.status();

@@ -69,6 +69,7 @@ absl::Status FakeGpu::RunLaunch(UpdateLaunch launch,
     RETURN_IF_ERROR(Translate(work.functors));
     RETURN_IF_ERROR(Translate(work.contributions));
     RETURN_IF_ERROR(Translate(work.packings));
+    RETURN_IF_ERROR(Translate(work.weights));
   }
   const bool has_scratch = SumsOfRule(launch.rule).num_phases > 0;
   if (has_scratch) RETURN_IF_ERROR(Translate(work.scratch));

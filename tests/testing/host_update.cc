@@ -1,7 +1,5 @@
 #include "tests/testing/host_update.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/accumulate_types.h"
 #include "kernels/cuda/update_elements.h"
 #include "kernels/cuda/update_sums.h"
@@ -97,10 +95,8 @@ void Run(const UpdateLaunch& launch) {
   if (launch.step == LaunchStep::kUpdate) {
     return UpdateAll<Op, T, false>(launch.work);
   }
-  if constexpr (std::is_floating_point_v<T>) {
-    if (launch.step == LaunchStep::kUpdateAveraged) {
-      return UpdateAll<Op, T, true>(launch.work);
-    }
+  if (launch.step == LaunchStep::kUpdateAveraged) {
+    return UpdateAll<Op, T, true>(launch.work);
   }
   if constexpr (ops::kHasRowState<Op>) {
     if (launch.step == LaunchStep::kRows) return RunRows<Op, T>(launch.work);

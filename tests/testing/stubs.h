@@ -19,7 +19,7 @@ class Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
       : stubs_(v1::Data::NewStub(channel), v1::Namespaces::NewStub(channel),
                v1::Membership::NewStub(channel), v1::Admin::NewStub(channel),
-               v1::Peer::NewStub(channel)) {}
+               v1::Snapshots::NewStub(channel), v1::Peer::NewStub(channel)) {}
 
 #define TENSORKV_CALL(name, service, ...)                              \
   grpc::Status name(grpc::ClientContext* context,                      \
@@ -48,10 +48,10 @@ class Stubs {
     return *std::get<std::unique_ptr<v1::Data::Stub>>(stubs_);
   }
 
-  std::tuple<std::unique_ptr<v1::Data::Stub>,
-             std::unique_ptr<v1::Namespaces::Stub>,
-             std::unique_ptr<v1::Membership::Stub>,
-             std::unique_ptr<v1::Admin::Stub>, std::unique_ptr<v1::Peer::Stub>>
+  std::tuple<
+      std::unique_ptr<v1::Data::Stub>, std::unique_ptr<v1::Namespaces::Stub>,
+      std::unique_ptr<v1::Membership::Stub>, std::unique_ptr<v1::Admin::Stub>,
+      std::unique_ptr<v1::Snapshots::Stub>, std::unique_ptr<v1::Peer::Stub>>
       stubs_;
 };
 

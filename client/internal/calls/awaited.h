@@ -10,10 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/scoped_blocking_call.h"
+#include "base/status_macros.h"
 #include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/connection.h"
 #include "client/internal/calls/task.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/retry/retry_loop.h"
 
 // With `threads`, on which runs what has to block, these wait without a thread;
@@ -111,13 +114,18 @@ class ThreadOf {
 };
 
 // A connection whose calls are tasks, whether somebody waits for them or not.
+// Errors: those of CheckNotForked.
 class TaskConnection : public Connection {
  public:
   absl::Status Attempt(const AnyCall& call, const CallOptions& options) final {
+    RETURN_IF_ERROR(CheckNotForked());
+    const ScopedBlockingCall waits;
     return Make(call, options, /*threads=*/nullptr).Run();
   }
   void Start(const AnyCall& call, const CallOptions& options,
              CallThreads& threads, Done done) final {
+    absl::Status usable = CheckNotForked();
+    if (!usable.ok()) return std::move(done)(std::move(usable));
     StartTask(Make(call, options, &threads), std::move(done));
   }
 

@@ -7,6 +7,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/scoped_blocking_call.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/retry/connect_error.h"
 #include "client/internal/retry/random_bytes.h"
 #include "client/internal/steady_now.h"
@@ -31,6 +33,7 @@ gpr_timespec MonotonicEndOf(absl::Duration pause) {
 // the pause is over.
 void SleepAndDriveConnections(absl::Duration pause,
                               const std::shared_ptr<Canceller>& canceller) {
+  const ScopedBlockingCall waits;
   grpc::CompletionQueue queue;
   grpc::Alarm alarm;
   alarm.Set(&queue, MonotonicEndOf(pause), /*tag=*/nullptr);
@@ -48,47 +51,55 @@ void SleepAndDriveConnections(absl::Duration pause,
 // A pause that nobody waits for. It owns itself until it is over.
 //
 // Locks are taken in the order of the canceller's, then this one's.
-class LonePause : public std::enable_shared_from_this<LonePause> {
+class LonePause final : public QueuedWait,
+                        public std::enable_shared_from_this<LonePause> {
  public:
   explicit LonePause(absl::AnyInvocable<void() &&> then)
       : then_(std::move(then)) {}
 
-  void Begin(absl::Duration pause,
-             const std::shared_ptr<Canceller>& canceller) {
+  void Begin(absl::Duration pause, const std::shared_ptr<Canceller>& canceller,
+             grpc::CompletionQueue* queue) {
     listening_.emplace(canceller, [this] { Cut(); });
     MutexLock lock(&mutex_);
-    alarm_.emplace();
-    alarm_->Set(MonotonicEndOf(is_cut_ ? absl::ZeroDuration() : pause),
-                [self = shared_from_this()](bool) { self->End(); });
+    self_ = shared_from_this();
+    alarm_.Set(queue, MonotonicEndOf(is_cut_ ? absl::ZeroDuration() : pause),
+               TagOf(this));
+  }
+
+  void End() override {
+    listening_.reset();
+    std::shared_ptr<LonePause> self;
+    {
+      MutexLock lock(&mutex_);
+      self.swap(self_);
+    }
+    std::move(then_)();
   }
 
  private:
   void Cut() {
     MutexLock lock(&mutex_);
     is_cut_ = true;
-    if (alarm_) alarm_->Cancel();
-  }
-
-  // gRPC calls this on a thread of its own.
-  void End() {
-    listening_.reset();
-    {
-      MutexLock lock(&mutex_);
-      alarm_.reset();
-    }
-    std::move(then_)();
+    alarm_.Cancel();
   }
 
   absl::AnyInvocable<void() &&> then_;
   std::optional<Canceller::Listening> listening_;
   Mutex mutex_;
   bool is_cut_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  // Null unless it is under way.
+  std::shared_ptr<LonePause> self_ ABSL_GUARDED_BY(mutex_);
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
 };
 
 void RunAfter(absl::Duration pause, const std::shared_ptr<Canceller>& canceller,
               absl::AnyInvocable<void() &&> then) {
-  std::make_shared<LonePause>(std::move(then))->Begin(pause, canceller);
+  const absl::StatusOr<grpc::CompletionQueue*> queue = WaitQueue();
+  if (!queue.ok()) {
+    SleepAndDriveConnections(pause, canceller);
+    return std::move(then)();
+  }
+  std::make_shared<LonePause>(std::move(then))->Begin(pause, canceller, *queue);
 }
 
 // Returns when the other side wants the next attempt; never: not at all. With

@@ -36,7 +36,8 @@ struct RetryEnvironment {
   // that nobody uses.
   std::function<void(absl::Duration, const std::shared_ptr<Canceller>&)> sleep;
   // Pauses for callers that do not wait: runs `then` afterwards, on another
-  // thread.
+  // thread; on this one, after a sleep, where the system has no thread for
+  // that.
   std::function<void(absl::Duration, const std::shared_ptr<Canceller>&,
                      absl::AnyInvocable<void() &&> then)>
       run_after = {};

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/transfer/cast_entries.h"
 #include "client/internal/transfer/renewed_connection.h"
 #include "contract/reason.h"
@@ -127,6 +128,7 @@ absl::Status EndOf(absl::Status status, const CallOptions& options) {
 absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
     const GrpcConnectionOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckNotForked());
   ASSIGN_OR_RETURN(std::shared_ptr<const WatchedCredentials> credentials,
                    WatchedCredentials::Of(options.credentials, options.target,
                                           options.watch_period));
@@ -136,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
 
 std::unique_ptr<GrpcConnection> GrpcConnection::Open(
     const GrpcConnectionOptions& options, const ChannelSecurity& security) {
+  BindToThisProcess();
   return std::unique_ptr<GrpcConnection>(new GrpcConnection(options, security));
 }
 

@@ -66,7 +66,7 @@ class GrpcConnection final : public TaskConnection {
   // credentials change, calls from then on go over others.
   // Errors: InvalidArgument (empty target; max_message_bytes below 1 KiB or
   // above what a message can hold; transfer options that make no sense;
-  // credentials that WatchedCredentials refuses).
+  // credentials that WatchedCredentials refuses) · those of CheckNotForked.
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
   // Opens a connection with that security, whatever the credentials in the

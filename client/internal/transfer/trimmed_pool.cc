@@ -1,12 +1,10 @@
 #include "client/internal/transfer/trimmed_pool.h"
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
+#include "client/internal/calls/wait_queue.h"
 
 namespace tensorkv {
 
@@ -32,8 +30,9 @@ class TrimmedPool::Trimmer : public std::enable_shared_from_this<Trimmer> {
 
   // The pool has idle memory.
   void Schedule() {
-    // A forked process has no thread that an alarm could run on.
-    if (period_ == absl::InfiniteDuration() || getpid() != pid_) return;
+    if (period_ == absl::InfiniteDuration()) return;
+    // There is no thread that an alarm could run on, as in a forked process.
+    if (!WaitQueue().ok()) return;
     {
       MutexLock lock(&mutex_);
       if (pool_ == nullptr || std::exchange(is_scheduled_, true)) return;
@@ -56,7 +55,6 @@ class TrimmedPool::Trimmer : public std::enable_shared_from_this<Trimmer> {
 
   const absl::Duration period_;
   const RunAfter run_after_;
-  const pid_t pid_ = getpid();
   const std::shared_ptr<Canceller> canceller_ = std::make_shared<Canceller>();
 
   Mutex mutex_;

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/transfer/message_bytes.h"
 #include "client/internal/transfer/pull_reply_decoder.h"
 #include "client/internal/transfer/push_reply_decoder.h"
@@ -82,25 +82,25 @@ absl::StatusOr<ReplyTo<Request>> FromBytes(
 }
 
 // An RPC. Awaited, it is made, and its status comes. All that it is given
-// outlives it.
-class Rpc {
+// outlives it. It ends at `queue`; without one the thread that awaits it
+// blocks.
+class Rpc final : public QueuedWait {
  public:
   Rpc(grpc::Channel& channel, const RpcMethod& method,
       grpc::ClientContext& context, const grpc::ByteBuffer& request,
-      grpc::ByteBuffer& reply, bool blocks)
+      grpc::ByteBuffer& reply, grpc::CompletionQueue* queue)
       : channel_(channel),
         method_(method),
         context_(context),
         request_(request),
         reply_(reply),
-        blocks_(blocks) {}
+        queue_(queue) {}
 
   bool await_ready() {
-    if (blocks_) {
-      status_ = grpc::internal::BlockingUnaryCall(&channel_, method_, &context_,
-                                                  request_, &reply_);
-    }
-    return blocks_;
+    if (queue_ != nullptr) return false;
+    status_ = grpc::internal::BlockingUnaryCall(&channel_, method_, &context_,
+                                                request_, &reply_);
+    return true;
   }
   bool await_suspend(std::coroutine_handle<> waiter) {
     waiter_ = waiter;
@@ -109,40 +109,18 @@ class Rpc {
   }
   grpc::Status await_resume() { return std::move(status_); }
 
+  void End() override {
+    if (end_.Arrive()) waiter_.resume();
+  }
+
  private:
   void Start() {
     using Helper = grpc::internal::ClientAsyncResponseReaderHelper;
     const std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>>
-        reader(Helper::Create<grpc::ByteBuffer>(&channel_, &Ended(), method_,
+        reader(Helper::Create<grpc::ByteBuffer>(&channel_, queue_, method_,
                                                 &context_, request_));
     reader->StartCall();
-    reader->Finish(&reply_, &status_, /*tag=*/this);
-  }
-
-  // Returns where RPCs go that have ended and that no thread waits for. Threads
-  // take them from there until the process ends, for an RPC may be the last
-  // that keeps the connection. Those of gRPC that call back end with the last
-  // channel that uses them, which waits for them; and once nothing has come for
-  // a second they sleep for 100 ms.
-  static grpc::CompletionQueue& Ended() {
-    static grpc::CompletionQueue& ended = *[] {
-      auto* const queue = new grpc::CompletionQueue;
-      const unsigned num_threads =
-          std::clamp(std::thread::hardware_concurrency() / 2, 2u, 16u);
-      for (unsigned i = 0; i < num_threads; ++i) {
-        std::thread(GoOnWith, queue).detach();
-      }
-      return queue;
-    }();
-    return ended;
-  }
-  static void GoOnWith(grpc::CompletionQueue* ended) {
-    void* tag = nullptr;
-    bool is_ok = false;
-    while (ended->Next(&tag, &is_ok)) {
-      auto* const rpc = static_cast<Rpc*>(tag);
-      if (rpc->end_.Arrive()) rpc->waiter_.resume();
-    }
+    reader->Finish(&reply_, &status_, TagOf(this));
   }
 
   grpc::Channel& channel_;
@@ -150,7 +128,7 @@ class Rpc {
   grpc::ClientContext& context_;
   const grpc::ByteBuffer& request_;
   grpc::ByteBuffer& reply_;
-  const bool blocks_;
+  grpc::CompletionQueue* const queue_;
   grpc::Status status_;
   std::coroutine_handle<> waiter_;
   Meeting end_;
@@ -196,6 +174,10 @@ Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
     const Request& request, const CallDeadline& deadline,
     absl::Span<const Destination> destinations, bool blocks) {
   constexpr Method kMethod = kMethodOf<Request>;
+  grpc::CompletionQueue* queue = nullptr;
+  if (!blocks) {
+    CO_ASSIGN_OR_RETURN(queue, WaitQueue());
+  }
   CO_ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
                       ToBytes(request, max_message_bytes_, *buffers_));
   const Expects expects = ExpectationOf(request);
@@ -208,7 +190,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
     const Canceller::Listening listening(deadline.canceller(),
                                          [&] { context.TryCancel(); });
     status = co_await Rpc(*channel_, methods_[static_cast<size_t>(kMethod)],
-                          context, message, reply, blocks);
+                          context, message, reply, queue);
   }
   CO_RETURN_IF_ERROR(deadline.StatusOf(status));
   Learn(expects, context);

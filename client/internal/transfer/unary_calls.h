@@ -31,7 +31,7 @@ namespace tensorkv {
 // thread, which is the fastest way to an answer.
 //
 // Errors: those of the verb · Internal (a reply that makes no sense) ·
-// ResourceExhausted (a message above the limit).
+// ResourceExhausted (a message above the limit) · those of WaitQueue.
 class UnaryCalls {
  public:
   // Tensors that come have memory from `buffers`, and so have the requests of
@@ -40,9 +40,8 @@ class UnaryCalls {
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   // Makes a call. If it `blocks`, the calling thread waits; else none does, and
-  // the task goes on on a thread that all connections share. Values are
-  // received into `destinations` if all fit. Defined for the request of every
-  // unary method.
+  // the task goes on on a thread of WaitQueue. Values are received into
+  // `destinations` if all fit. Defined for the request of every unary method.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Call(
       const Request& request, const CallDeadline& deadline,

@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "base/scoped_blocking_call.h"
 #include "client/canceller.h"
 #include "client/internal/steady_now.h"
 
@@ -25,6 +26,7 @@ class ABSL_LOCKABLE CancellableMutex {
       std::shared_ptr<Canceller> canceller,
       absl::Duration timeout = absl::InfiniteDuration())
       ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    const ScopedBlockingCall waits;
     const absl::Duration end = SteadyNow() + timeout;
     bool is_cancelled = false;  // guarded by mutex_
     const Canceller::Listening listening(std::move(canceller), [&] {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/scoped_blocking_call.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -37,6 +38,7 @@ LeaseRenewal::LeaseRenewal(Client& client, absl::Duration lease,
       thread_([this] { Run(); }) {}
 
 LeaseRenewal::~LeaseRenewal() {
+  const ScopedBlockingCall waits;
   {
     MutexLock lock(&mutex_);
     ends_ = true;

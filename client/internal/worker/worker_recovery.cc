@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
 #include "client/compression/compressor.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/transfer/tensor_memory.h"
 #include "client/internal/worker/lease_renewal.h"
 #include "client/internal/worker/worker_errors.h"
@@ -128,6 +129,11 @@ WorkerRecovery::WorkerRecovery(Client& client, const WorkerOptions& options,
 }
 
 WorkerRecovery::~WorkerRecovery() {
+  if (!CheckNotForked().ok()) {
+    // The worker is the parent's, and so is the thread to wait for.
+    [[maybe_unused]] const LeaseRenewal* const of_parent = lease_.release();
+    return;
+  }
   lease_.reset();
   if (!client_.worker()) return;
   // A worker that cannot say so loses its lease. One that could not say before

@@ -88,8 +88,8 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
-    RETURN_IF_ERROR(
-        state.mode->CheckAllowsDType(entry.key, entry.tensor.dtype()));
+    RETURN_IF_ERROR(PushMode::CheckAllowsDType(
+        state.config.aggregation, entry.key, entry.tensor.dtype()));
     bytes.device = SumOfBytes(
         bytes.device, BytesOfNewValue(*state.tensor_placement, entry.tensor));
     if (next_rule != rules.end()) {
@@ -107,6 +107,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
 void Namespace::Init(InitRequest request, CallContext context,
                      ReplyCallback<InitReply> done) {
   const bool takes_long = TakesLong(*state_, request);
+  auto share = context.share.lock();
   auto creation = std::make_unique<KeyCreation>(
       *state_, std::move(request), KeySource::kCall, std::move(context),
       &NothingMore);
@@ -114,7 +115,8 @@ void Namespace::Init(InitRequest request, CallContext context,
   if (!takes_long) {
     return MakeKeys(*state_, started, std::move(creation), std::move(done));
   }
-  state_->Run([state = state_, started, creation = std::move(creation),
+  state_->Run([state = state_, share = std::move(share), started,
+               creation = std::move(creation),
                done = std::move(done)]() mutable {
     MakeKeys(*state, started, std::move(creation), std::move(done));
   });

@@ -222,7 +222,8 @@ absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
     key->rule = *rules[i];
     key->multipliers = *multipliers[i];
     ++i;
-    RETURN_IF_ERROR(state_.mode->CheckAllowsDType(key->name(), key->dtype()));
+    RETURN_IF_ERROR(PushMode::CheckAllowsDType(state_.config.aggregation,
+                                               key->name(), key->dtype()));
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();

@@ -115,6 +115,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   void Run(TaskPool::Task task) {
     if (!Submit(std::move(task))) std::move(task)();
   }
+  // Returns whether rules get means of contributions in place of sums.
+  bool has_means() const { return config.aggregation == Aggregation::kMean; }
   // Returns the present bindings; locks the mutex.
   std::shared_ptr<const RuleBindings> Bindings() const {
     MutexLock lock(&mutex);

@@ -203,7 +203,8 @@ void StatCall::PullNext() {
 }
 
 void StatCall::HashOnPool() {
-  TaskPool::Task hash = [self = shared_from_this()] { self->HashSome(); };
+  TaskPool::Task hash = [self = shared_from_this(),
+                         share = context_.share.lock()] { self->HashSome(); };
   if (!state_->environment.pool->Submit(kOwnerOfDigests, std::move(hash))) {
     std::move(hash)();
   }

@@ -132,10 +132,6 @@ class StoredKey final : public RefCounted {
     return slot.rows ? num_elements_of_row() * slot.rows->size()
                      : num_elements();
   }
-  // RuleState::total_weight, of a rule that has it.
-  double total_weight() const {
-    return rule_state == nullptr ? 0 : rule_state->total_weight;
-  }
   Tensor ToTensor() const { return Tensor::Unchecked(dtype_, shape(), value); }
   // Returns 0 for a scalar, which has no rows.
   int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
@@ -180,7 +176,7 @@ class StoredKey final : public RefCounted {
 
   SharedRule rule;
   SharedMultipliers multipliers;
-  // Null for a rule that keeps nothing; never for `average`.
+  // Null for a rule that keeps nothing.
   RefPtr<RuleState> rule_state;
 
   // Null outside of sync namespaces.

@@ -258,6 +258,14 @@ $ ns describe t
 config.aggregation:             trimmed_mean
 config.trim_fraction:           0.25
 ...
+$ ns create m --mode=sync --workers=2 --aggregation=mean
+$ init w --shape=1 --fill=0 --namespace=m
+$ push w --fill=8 --weight=3 --namespace=m --rank=0 --step=1
+w: step 1
+$ push w --fill=4 --namespace=m --rank=1 --step=1
+w: step 1
+$ pull w --namespace=m
+7.0
 $ ns create q --mode=sync --workers=3 --quorum=2 --quorum_grace=500ms
 $ ns describe q
 ...

@@ -233,6 +233,30 @@ TEST_F(JoinedClusterTest, JoinGetsAnotherEpochWhereOneServerHasLostIt) {
   EXPECT_THAT(JoinAtOther("a", a.worker()), HasReason(Reason::kLeaseLost));
 }
 
+// It was deleted there, and made anew.
+TEST_F(JoinedClusterTest, WorkerJoinsNoOtherNamespaceOfThatName) {
+  const uint64_t uid = Home().Describe()->uid();
+  ASSERT_OK(Other().Drop());
+  ASSERT_OK(CreateAtOther(uid + 1));
+
+  EXPECT_THAT(Cluster().Join("a"), HasReason(Reason::kNamespaceReplaced));
+
+  EXPECT_EQ(Other().Describe()->workers_size(), 0);
+}
+
+TEST_F(JoinedClusterTest, WorkerJoinsTheNamespaceThatIsThereByNow) {
+  ASSERT_OK(Cluster().Join("a"));
+  const std::unique_ptr<Connection> another = cluster_.Connect();
+  ASSERT_OK(Caller(*another, "n").Drop());
+  ASSERT_OK(
+      Caller(*another, "n").Create({.mode = Mode::kSync, .num_workers = 2}));
+
+  const absl::StatusOr<Caller> b = Cluster().Join("b");
+
+  ASSERT_OK(b);
+  ExpectJoinedEverywhere("b", b->worker());
+}
+
 // The home has given both, one after the other.
 TEST_F(JoinedClusterTest, LaterOfTwoJoinsStaysWhicheverComesFirst) {
   ASSERT_OK(JoinAtOther("a", {.rank = 0, .epoch = 7}));

@@ -108,7 +108,7 @@ TEST(SplitEntriesTest, StatesAreCutByRowsUnlessAllRowsShareThem) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(SplitEntriesTest, RowsGoToTheirSlicesAndOthersSkip) {
+TEST(SplitEntriesTest, RowsGoToTheirSlicesAndNoneToOthers) {
   const SplitLayout layout = FiveRows();
   const PushEntry entry = {
       .key = "w",
@@ -121,7 +121,7 @@ TEST(SplitEntriesTest, RowsGoToTheirSlicesAndOthersSkip) {
 
   EXPECT_THAT(ElementsOf(slices[0].tensor), ElementsAre(3, 4));
   EXPECT_EQ((*slices[0].rows)[0], 0);
-  EXPECT_TRUE(slices[1].skip);
+  EXPECT_EQ(slices[1].rows->size(), 0);
   EXPECT_THAT(ElementsOf(slices[2].tensor), ElementsAre(1, 2, 5, 6));
   EXPECT_EQ((*slices[2].rows)[1], 0);
 }

@@ -1,6 +1,7 @@
 #include "client/cluster/splitting_connection.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +15,7 @@
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "contract/slices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -388,6 +390,69 @@ TEST_F(SlowTransferTest, WaitForKeysThatNeverComeEndsInTime) {
   EXPECT_EQ(num_transfers_, 0);
 }
 
+// Answers what waits for keys itself.
+class ImpatientConnection final : public Connection {
+ public:
+  ImpatientConnection(std::unique_ptr<Connection> inner,
+                      std::function<absl::Status()> answer)
+      : inner_(std::move(inner)), answer_(std::move(answer)) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override {
+    if (call.method() != Method::kPullRows) {
+      return inner_->Attempt(call, options);
+    }
+    return answer_();
+  }
+
+ private:
+  const std::unique_ptr<Connection> inner_;
+  const std::function<absl::Status()> answer_;
+};
+
+class RefusedWaitTest : public ::testing::Test {
+ protected:
+  // Returns how a wait for a key ends, to which that is the answer.
+  absl::Status Await(std::function<absl::Status()> answer) {
+    const auto connect = [&](const std::string& address,
+                             std::shared_ptr<ServerIncarnation> known)
+        -> absl::StatusOr<std::unique_ptr<Connection>> {
+      return std::make_unique<ImpatientConnection>(
+          *GrpcConnection::Create({.target = address, .server = known}),
+          answer);
+    };
+    SplittingConnection connection(
+        std::make_unique<ClusterConnection>(ClusterServersOptions{
+            .addresses = {cluster_.address(0)}, .connect = connect}));
+    return Caller(connection, "").Await("late").status();
+  }
+
+  const TestCluster cluster_{2, kSplitBytes};
+  const std::unique_ptr<Connection> plain_ = cluster_.Connect();
+  int num_refusals_ = 0;
+};
+
+TEST_F(RefusedWaitTest, EndsForGood) {
+  EXPECT_THAT(Await([&] {
+                ++num_refusals_;
+                return absl::PermissionDeniedError("no rows");
+              }),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_EQ(num_refusals_, 1);
+}
+
+TEST_F(RefusedWaitTest, GoesOnWhereItMayBeMadeAgain) {
+  EXPECT_THAT(Await([&] {
+                ++num_refusals_;
+                EXPECT_THAT(Caller(*plain_, "").Init("late", Full({1}, 1)),
+                            IsOk());
+                return WithRetryDelay(absl::ResourceExhaustedError("quota"),
+                                      absl::Seconds(5));
+              }),
+              IsOk());
+  EXPECT_EQ(num_refusals_, 1);
+}
+
 // Whoever knows a key as it was pushes to what it is now.
 TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
   const TestCluster cluster(2, kSplitBytes);
@@ -431,6 +496,36 @@ TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
   EXPECT_THAT(store.Delete({"w"}), IsOk());
   EXPECT_THAT(store.Update({.gradient_guard = guard}, {"gradient_guard"}),
               IsOk());
+}
+
+// What a contribution weighs counts where it names no rows, too.
+TEST(SplittingConnectionTest, MeansOfRowsAreThoseOfOneServer) {
+  const TestCluster cluster(3, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller sync = Caller(*connection, "").In("sync");
+  ASSERT_THAT(sync.Create({.mode = Mode::kSync,
+                           .num_workers = 2,
+                           .aggregation = Aggregation::kMean}),
+              IsOk());
+  ASSERT_THAT(sync.Init("w", Full(kLarge, 9)), IsOk());
+  const auto push = [&](uint32_t rank, double id, double weight) {
+    return sync.As(rank).PushRows(
+        {{.key = "w",
+          .tensor = Full({1, 1000}, 8),
+          .weight = weight,
+          .rows = *RowIds::Create(Vector({id}, DType::kI64))}},
+        1);
+  };
+
+  ASSERT_THAT(push(0, 0, 3), IsOk());
+  ASSERT_THAT(push(1, 300, 1), IsOk());
+
+  const absl::StatusOr<Value> value = sync.As(0).Pull("w");
+  ASSERT_THAT(value, IsOk());
+  const std::vector<double> elements = ElementsOf(value->tensor);
+  EXPECT_EQ(elements.front(), 6);
+  EXPECT_EQ(elements[1000], 9);
+  EXPECT_EQ(elements.back(), 2);
 }
 
 TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {

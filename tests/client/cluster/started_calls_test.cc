@@ -1,13 +1,16 @@
 // Calls to a cluster that nobody waits for.
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/client.h"
 #include "client/connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,6 +33,8 @@ using ::testing::Each;
 using ::testing::SizeIs;
 
 constexpr size_t kNumServers = 3;
+// No more threads than that take calls that have ended, unless they block.
+constexpr size_t kMostThreads = 16;
 
 // Three servers with a key each, and pulls that wait for the next version of
 // all three.
@@ -42,18 +47,29 @@ class StartedClusterCallsTest : public ::testing::Test {
       EXPECT_THAT(version, IsOk());
       request_.entries.push_back({.key = key, .min_version = *version + 1});
     }
+    const std::string gate = cluster_.KeyOf(0, "", /*number=*/1);
+    const absl::StatusOr<Version> version = others_.Init(gate, Full({1}, 1));
+    EXPECT_THAT(version, IsOk());
+    gated_request_.entries = {{.key = gate, .min_version = *version + 1}};
   }
 
   void Start(size_t count, const CallOptions& options) {
-    while (replies_.size() < count) {
-      PullReply& reply = *replies_.emplace_back(new PullReply);
-      connection_->Start(AnyCall(request_, reply), options, threads_,
-                         [this](absl::Status status) {
-                           MutexLock lock(&mutex_);
-                           statuses_.push_back(std::move(status));
-                           has_ended_.SignalAll();
-                         });
-    }
+    for (size_t i = 0; i < count; ++i) Start(request_, options, Expected());
+  }
+  void Start(const PullRequest& request, const CallOptions& options,
+             Connection::Done done) {
+    PullReply& reply = *replies_.emplace_back(new PullReply);
+    connection_->Start(AnyCall(request, reply), options, threads_,
+                       std::move(done));
+  }
+  // Returns what tells how a call has ended that Statuses is to wait for.
+  Connection::Done Expected() {
+    ++num_expected_;
+    return [this](absl::Status status) {
+      MutexLock lock(&mutex_);
+      statuses_.push_back(std::move(status));
+      has_ended_.SignalAll();
+    };
   }
   // Returns when as many calls wait at the servers, all together.
   void AwaitWaiting(uint64_t count) {
@@ -61,10 +77,28 @@ class StartedClusterCallsTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
+  // Returns when none waits at a server any more.
+  void AwaitNoneWaiting() {
+    while (others_.Describe()->calls_waiting() > 0) std::this_thread::yield();
+  }
+  // Has calls with gated_request_ end, on the threads that take those that have
+  // ended: the one that has started them is done with that, for `count` calls
+  // wait at the servers before.
+  void OpenGate(uint64_t count) {
+    AwaitWaiting(count);
+    ASSERT_THAT(others_.Push(gated_request_.entries[0].key, Full({1}, 1)),
+                IsOk());
+  }
+  // Pushes what the calls wait for.
+  void PushToAll() {
+    for (const PullEntry& entry : request_.entries) {
+      ASSERT_THAT(others_.Push(entry.key, Full({1}, 1)), IsOk());
+    }
+  }
   // Waits until all calls have ended, and returns their statuses.
   std::vector<absl::Status> Statuses() {
     MutexLock lock(&mutex_);
-    while (statuses_.size() < replies_.size()) has_ended_.Wait(&mutex_);
+    while (statuses_.size() < num_expected_) has_ended_.Wait(&mutex_);
     return statuses_;
   }
 
@@ -75,7 +109,9 @@ class StartedClusterCallsTest : public ::testing::Test {
   const Caller others_ = Caller(*other_connection_, "");
   CallThreads threads_{1};
   PullRequest request_;
+  PullRequest gated_request_;
   std::vector<std::unique_ptr<PullReply>> replies_;
+  size_t num_expected_ = 0;
   Mutex mutex_;
   CondVar has_ended_;
   std::vector<absl::Status> statuses_;
@@ -95,9 +131,7 @@ TEST_F(StartedClusterCallsTest, ThousandThatWaitTakeFewThreads) {
   // A server takes so many at a time.
   AwaitWaiting(kNumServers * 128);
   EXPECT_LE(NumThreads() - threads_before, 20);
-  for (const PullEntry& entry : request_.entries) {
-    ASSERT_THAT(others_.Push(entry.key, Full({1}, 1)), IsOk());
-  }
+  PushToAll();
 
   EXPECT_THAT(Statuses(), Each(IsOk()));
   EXPECT_THAT(statuses_, SizeIs(kNumCalls));
@@ -114,12 +148,60 @@ TEST_F(StartedClusterCallsTest, CancellingEndsThem) {
   canceller->Cancel();
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
+  AwaitNoneWaiting();
 }
 
 TEST_F(StartedClusterCallsTest, TimeoutEndsThem) {
   Start(10, {.timeout = absl::Milliseconds(50)});
 
   EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
+  AwaitNoneWaiting();
+}
+
+// All the threads that take calls that have ended wait for others to end then.
+TEST_F(StartedClusterCallsTest, CallsThatBlockMayBeMadeWhereOthersEnd) {
+  for (size_t i = 0; i < kMostThreads; ++i) {
+    const CallOptions options = {.timeout = absl::Minutes(5)};
+    Start(gated_request_, options,
+          [=, this, done = Expected()](absl::Status) mutable {
+            std::move(done)(connection_->Call(request_, options).status());
+          });
+  }
+  OpenGate(kMostThreads);
+
+  AwaitWaiting(kNumServers * kMostThreads);
+  PushToAll();
+
+  EXPECT_THAT(Statuses(), Each(IsOk()));
+}
+
+TEST_F(StartedClusterCallsTest, CancelledCallsMayBeAwaitedWhereOthersEnd) {
+  const std::unique_ptr<Client> client =
+      Client::Connect(
+          {.target = cluster_.target(), .timeout = absl::Minutes(5)})
+          .value();
+  const auto canceller = std::make_shared<Canceller>();
+  std::atomic<size_t> num_waiting = 0;
+  for (size_t i = 0; i < kMostThreads; ++i) {
+    client->WithCanceller(canceller).StartPull(
+        request_, threads_, [done = Expected()](auto reply) mutable {
+          std::move(done)(reply.status());
+        });
+    client->StartPull(gated_request_, threads_,
+                      [&, canceller, done = Expected()](auto) mutable {
+                        ++num_waiting;
+                        canceller->CancelAndWait();
+                        std::move(done)(absl::CancelledError());
+                      });
+  }
+  // All are to wait at the same time.
+  std::optional<Canceller::Use> last_call(canceller);
+  OpenGate((kNumServers + 1) * kMostThreads);
+
+  while (num_waiting < kMostThreads) std::this_thread::yield();
+  last_call.reset();
+
+  EXPECT_THAT(Statuses(), Each(StatusIs(absl::StatusCode::kCancelled)));
 }
 
 // Whoever starts a call may let go of the connection in what it tells.

@@ -247,6 +247,18 @@ TEST(CompressorTest, WhatIsNotFiniteIsRefusedAndForgotten) {
   EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0b11000000));
 }
 
+TEST(CompressorTest, WhatWeighsNothingIsNoPartOfAResidual) {
+  Compressor compressor(All("2bit:0.5"));
+  EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0));
+  for (const double element : {-0.3, double{NAN}}) {
+    std::vector<PushEntry> entries = Entries(Vector({element}));
+    entries[0].weight = 0;
+    ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(0, std::move(entries)));
+    EXPECT_FALSE(entries[0].encoding);
+  }
+  EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0b11000000));
+}
+
 TEST(CompressorTest, CallThatIsRefusedChangesNoKey) {
   for (const char* of_b : {"2bit:0.5", "f16"}) {
     Compressor compressor({.rules = {{"b", *Compression::Parse(of_b)},

@@ -27,7 +27,7 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
   }
-  entry.weight = proto.weight();
+  if (proto.has_weight()) entry.weight = proto.weight();
   RETURN_IF_ERROR(DecodeContribution(proto, decode, &entry));
   return entry;
 }
@@ -98,7 +98,7 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
     out->set_key(entry.key);
     out->set_skip(entry.skip);
     if (entry.skip) continue;
-    out->set_weight(entry.weight);
+    if (entry.weight != 1) out->set_weight(entry.weight);
     EncodeContribution(entry, encode, out);
   }
 }

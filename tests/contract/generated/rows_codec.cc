@@ -32,6 +32,7 @@ absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto,
     return absl::InvalidArgumentError(
         "rows: expected none with skip, got some");
   }
+  if (proto.has_weight()) entry.weight = proto.weight();
   ASSIGN_OR_RETURN(entry.rows, DecodeRows(proto));
   RETURN_IF_ERROR(DecodeContribution(proto, decode, &entry));
   return entry;
@@ -78,6 +79,7 @@ void EncodePushRowsRequest(const PushRequest& request, TensorEncoder encode,
     out->set_skip(entry.skip);
     out->set_update_all_rows(entry.update_all_rows);
     if (entry.skip) continue;
+    if (entry.weight != 1) out->set_weight(entry.weight);
     if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
     EncodeContribution(entry, encode, out);
   }

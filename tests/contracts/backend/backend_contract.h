@@ -26,6 +26,7 @@
 #include "tests/contracts/backend/rule_properties.h"
 #include "tests/contracts/backend/rule_steps.h"
 #include "tests/contracts/backend/update_case.h"
+#include "tests/contracts/backend/weighted_updates.h"
 #include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"
 
@@ -125,6 +126,10 @@ TYPED_TEST_P(BackendContractTest, MeansOfTheMiddleAreExact) {
   EXPECT_OK(CheckAveragedUpdates(*this->backend_));
 }
 
+TYPED_TEST_P(BackendContractTest, WeightedMeansAreExact) {
+  EXPECT_OK(CheckWeightedUpdates(*this->backend_));
+}
+
 TYPED_TEST_P(BackendContractTest, ManySmallCopiesKeepTheirBytes) {
   EXPECT_OK(CheckSmallCopies(*this->backend_));
 }
@@ -196,8 +201,9 @@ REGISTER_TYPED_TEST_SUITE_P(
     RowsAreKeysOfTheirOwnByEveryRule, BatchGivesTheBitsOfItsUpdatesAlone,
     AssignConvertsToTheDTypeOfTheValue, MisalignedTensorsAndTailsAreSummedAlone,
     PackedContributionsAreWhatTheyDecodeTo, MeansOfTheMiddleAreExact,
-    ManySmallCopiesKeepTheirBytes, NanPassesThroughClipping, EmptyBatchIsDone,
-    ZeroClearsEveryByte, MemoryIsAlignedAndGivenBackToItsAccount,
+    WeightedMeansAreExact, ManySmallCopiesKeepTheirBytes,
+    NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
+    MemoryIsAlignedAndGivenBackToItsAccount,
     ImpossibleAllocationIsResourceExhausted,
     InvalidUpdatesAreRefusedWithAllBefore, EveryNarrowNumberIsAssignedExactly);
 

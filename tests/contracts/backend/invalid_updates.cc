@@ -1,5 +1,6 @@
 #include "tests/contracts/backend/invalid_updates.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -31,6 +32,9 @@ struct GoodUpdate {
 
   const UpdateRule sgd = *UpdateRule::Create({"sgd", {{"momentum", 0.5}}});
   const UpdateRule assign;
+  const double half[1] = {0.5};
+  const double nothing[1] = {0};
+  ContributionWeights weights = {.each = half, .total = 2};
   const Packing packing = {
       .kind = PackingKind::kTwoBit, .scale = 1, .num_elements = 4};
   Tensor stored;
@@ -102,6 +106,29 @@ constexpr Mistake kMistakes[] = {
        g.update.num_averaged = 1;
      },
      "num_averaged: expected a float dtype, got i32"},
+    {[](GoodUpdate& g) {
+       g.update.num_averaged = 1;
+       g.update.weights = &g.weights;
+     },
+     "weights: expected no num_averaged, got 1"},
+    {[](GoodUpdate& g) {
+       g.contributions.push_back(g.contributions[0]);
+       g.update.weights = &g.weights;
+     },
+     "weights: expected 2, got 1"},
+    {[](GoodUpdate& g) {
+       g.weights.each = g.nothing;
+       g.update.weights = &g.weights;
+     },
+     "weights: expected positive ones, got others"},
+    // Without states, as most updates are.
+    {[](GoodUpdate& g) {
+       g.update.rule = &g.assign;
+       g.states.clear();
+       g.weights.total = NAN;
+       g.update.weights = &g.weights;
+     },
+     "weights: expected a total, got nan"},
     {[](GoodUpdate& g) {
        g.packings.push_back(&g.packing);
        g.update.first_element = 2;

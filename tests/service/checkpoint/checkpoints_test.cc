@@ -62,10 +62,7 @@ class KeysOfManyRules {
   }
   void Push() {
     for (int i = 0; i < kNumRules; ++i) {
-      PushRequest request = PushOf(Name(i), "k", Filled(kRules[i].dtype, 1));
-      const bool is_mean = absl::StartsWith(kRules[i].rule, "average");
-      if (is_mean) request.entries[0].weight = 3;
-      ASSERT_OK(saved_.Push(std::move(request)));
+      ASSERT_OK(saved_.Push(PushOf(Name(i), "k", Filled(kRules[i].dtype, 1))));
     }
   }
   void ExpectSameAs(const KeysOfManyRules& other) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -168,12 +169,19 @@ TEST_F(MirrorMemberTest, BeginsOnlyWhatItsWorkersHaveBrought) {
   v1::BeginSumsRequest rank = BeginOf(1);
   rank.mutable_rounds(0)->mutable_members(own_)->mutable_tensors(0)->set_rank(
       5);
+  v1::BeginSumsRequest others_weight = BeginOf(1);
+  others_weight.mutable_rounds(0)
+      ->mutable_members(other_)
+      ->mutable_tensors(0)
+      ->set_weight(std::numeric_limits<double>::infinity());
   v1::BeginSumsRequest version = BeginOf(1);
   version.mutable_rounds(0)->set_version(4);
 
   EXPECT_THAT(member_->Begin(dtype),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(member_->Begin(others_dtype),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(member_->Begin(others_weight),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(member_->Begin(rank),
               StatusIs(absl::StatusCode::kInvalidArgument));

@@ -157,6 +157,21 @@ TEST_F(MirroredNamespaceTest, RoundThatAllSkipClosesWithoutAnUpdate) {
   ASSERT_OK(Worker(0).Pull("small"));
 }
 
+// The means are of floats and integers, plain and encoded, on hosts and GPUs.
+TEST_F(MirroredNamespaceTest, MeansHaveTheBitsOfOneServer) {
+  FakeGpu gpu({.shuffle_seed = 1});
+  OpenGpus({&gpu});
+  aggregation_ = Aggregation::kMean;
+  Start();
+  constexpr Step kSteps = testing::FewerIfSanitized(30);
+
+  RunWorkers(Workers(), 1, kSteps, /*has_weights=*/true);
+  RunWorkers(WorkersOfOne(), 1, kSteps, /*has_weights=*/true);
+
+  ExpectSame();
+  Close();
+}
+
 TEST_F(MirroredNamespaceTest, RoundNeedsTensorsOfSomeWorkersOnly) {
   Start();
   const Tensor ones = Full({7}, 1);
@@ -174,10 +189,10 @@ TEST_F(MirroredNamespaceTest, RoundNeedsTensorsOfSomeWorkersOnly) {
 
 TEST_F(MirroredNamespaceTest, RefusesWhatItCannotSumWithOthers) {
   Start();
-  PushEntry weighted = {.key = "small", .tensor = Full({7}, 1)};
-  weighted.weight = 2;
+  PushEntry rows = {.key = "small", .tensor = Full({1}, 1)};
+  rows.rows = *RowIds::Create(Full({1}, 0, DType::kI64));
 
-  EXPECT_THAT(Worker(0).PushMany({weighted}, 1),
+  EXPECT_THAT(Worker(0).PushRows({rows}, 1),
               StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_THAT(At(1).As(0).Push("small", Full({7}, 1), 1),
               StatusIs(absl::StatusCode::kFailedPrecondition,

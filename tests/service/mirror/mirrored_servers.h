@@ -54,10 +54,12 @@ inline const TestKey kKeys[] = {
     {"i32", "accumulate", DType::kI32, 30},
 };
 
-inline NamespaceConfig ConfigOf(uint32_t num_workers, bool mirrored) {
-  NamespaceConfig config = {.mode = Mode::kSync, .num_workers = num_workers};
-  config.mirrored = mirrored;
-  return config;
+inline NamespaceConfig ConfigOf(uint32_t num_workers, bool mirrored,
+                                Aggregation aggregation = Aggregation::kSum) {
+  return {.mode = Mode::kSync,
+          .num_workers = num_workers,
+          .aggregation = aggregation,
+          .mirrored = mirrored};
 }
 
 // What the worker of that rank brings: the bits of the sum depend on its order.
@@ -97,7 +99,7 @@ inline void Prepare(const Caller& store, const NamespaceConfig& config) {
 // Pushes a step of all keys, in calls and an order of its own, and waits for
 // its rounds.
 inline absl::Status TryStep(const Caller& worker, uint32_t rank, Step step,
-                            std::mt19937& random) {
+                            bool has_weights, std::mt19937& random) {
   std::vector<const TestKey*> keys;
   for (const TestKey& key : kKeys) keys.push_back(&key);
   std::shuffle(keys.begin(), keys.end(), random);
@@ -106,6 +108,10 @@ inline absl::Status TryStep(const Caller& worker, uint32_t rank, Step step,
   for (const TestKey* key : keys) {
     pulled.push_back({.key = key->name});
     entries.push_back(PushOf(*key, rank, step));
+    if (has_weights) {
+      entries.back().weight = 0.75 * ((rank + step) % 5);
+      if ((rank + step) % 3 == 0) entries.push_back(entries.back());
+    }
     if (random() % 2 == 0 && key != keys.back()) continue;
     RETURN_IF_ERROR(worker.PushMany(std::exchange(entries, {}), step).status());
   }
@@ -114,7 +120,7 @@ inline absl::Status TryStep(const Caller& worker, uint32_t rank, Step step,
 
 // Steps that fail are made again.
 inline void RunWorkers(const std::vector<Caller>& workers, Step first,
-                       Step last) {
+                       Step last, bool has_weights = false) {
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < workers.size(); ++rank) {
     threads.emplace_back([&, rank] {
@@ -122,7 +128,7 @@ inline void RunWorkers(const std::vector<Caller>& workers, Step first,
       for (Step step = first; step <= last; ++step) {
         absl::Status status;
         do {
-          status = TryStep(workers[rank], rank, step, random);
+          status = TryStep(workers[rank], rank, step, has_weights, random);
         } while (ReasonOf(status) == Reason::kRoundFailed);
         ASSERT_OK(status);
       }
@@ -151,9 +157,9 @@ class MirroredServersTest : public ::testing::Test {
         options.store.device_budget_bytes = kGpuBytes;
       }
       servers_.push_back(std::make_unique<LocalConnection>(options));
-      Prepare(At(i), ConfigOf(kWorkers, /*mirrored=*/true));
+      Prepare(At(i), ConfigOf(kWorkers, /*mirrored=*/true, aggregation_));
     }
-    Prepare(One(), ConfigOf(kWorkers, /*mirrored=*/false));
+    Prepare(One(), ConfigOf(kWorkers, /*mirrored=*/false, aggregation_));
     // As clients of a cluster do, workers join everywhere.
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
       for (uint32_t i = 0; i < kServers; ++i) Join(i, rank);
@@ -230,6 +236,8 @@ class MirroredServersTest : public ::testing::Test {
   std::vector<std::unique_ptr<CudaBackend>> gpus_;
   // The budget of the host's memory of servers with GPUs; before Start.
   uint64_t host_bytes_ = 256 << 20;
+  // What servers make of contributions; before Start.
+  Aggregation aggregation_ = Aggregation::kSum;
   // By server; before Start.
   std::vector<std::unique_ptr<DeviceLink>> links_;
   std::vector<std::unique_ptr<LocalConnection>> servers_;

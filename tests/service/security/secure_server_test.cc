@@ -72,7 +72,12 @@ const std::map<std::string, char>& Table() {
                                       {"RestoreCheckpoint", 'S'},
                                       {"UpdateNamespace", 'a'},
                                       {"SetMultipliers", 'a'},
-                                      {"UnsetMultipliers", 'a'}};
+                                      {"UnsetMultipliers", 'a'},
+                                      {"CreateSnapshot", 'p'},
+                                      {"ListSnapshots", 'r'},
+                                      {"DescribeSnapshot", 'r'},
+                                      {"DeleteSnapshot", 'p'},
+                                      {"LeaseSnapshot", 'r'}};
   return *table;
 }
 

@@ -1,5 +1,6 @@
 // What a store on a GPU asks of it for a call, counted on a fake one.
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -247,42 +248,56 @@ TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
 // follow; the last closes the round.
 TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
   constexpr uint32_t kWorkers = 9;
-  ASSERT_OK(testing::MakeNow(
-      *store_, testing::CreateOf(
-                   "sync", {.mode = Mode::kSync, .num_workers = kWorkers})));
-  InitKeys(kNumKeys, 64, "sync");
-  const Counts before = Total();
+  for (const Aggregation aggregation :
+       {Aggregation::kSum, Aggregation::kMean}) {
+    const bool is_mean = aggregation == Aggregation::kMean;
+    const std::string name = is_mean ? "mean" : "sum";
+    ASSERT_OK(testing::MakeNow(
+        *store_, testing::CreateOf(name, {.mode = Mode::kSync,
+                                          .num_workers = kWorkers,
+                                          .aggregation = aggregation})));
+    InitKeys(kNumKeys, 64, name);
+    const Counts before = Total();
 
-  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    PushRequest push = StagedPush(kNumKeys, 64, "sync");
-    push.worker = Worker{.rank = rank};
-    push.step = 1;
-    CountPush(std::move(push));
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      PushRequest push = StagedPush(kNumKeys, 64, name);
+      push.worker = Worker{.rank = rank};
+      push.step = 1;
+      for (PushEntry& entry : push.entries) {
+        if (is_mean) entry.weight = rank + 1;
+      }
+      CountPush(std::move(push));
+    }
+
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_->Pull({.name_space = name, .entries = {{KeyOf(7), 2}}}, {},
+                 CallbackOf(answer));
+    ASSERT_OK_AND_ASSIGN(const PullReply reply, answer.Wait());
+    EXPECT_THAT(reply.values[0].tensor.elements<float>(),
+                Each(is_mean ? 7 : 7 * kWorkers));
+    EXPECT_LE(Total().launches - before.launches, 4);
   }
-
-  const Answer<absl::StatusOr<PullReply>> answer;
-  store_->Pull({.name_space = "sync", .entries = {{KeyOf(7), 2}}}, {},
-               CallbackOf(answer));
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, answer.Wait());
-  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7 * kWorkers));
-  EXPECT_LE(Total().launches - before.launches, 4);
 }
 
-TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
-  constexpr int kFewKeys = 1000;
-  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("average", "*")));
-  InitKeys(kFewKeys, 64);
-  PushRequest request = StagedPush(kFewKeys, 64);
-  for (PushEntry& entry : StagedPush(kFewKeys, 64).entries) {
-    request.entries.push_back(std::move(entry));
+// What weighs nothing is not copied. That the guard skips what has been copied
+// shows only then.
+TEST_F(GpuCopiesTest, WhatIsSkippedKeepsTheMemoryThatItIsCopiedTo) {
+  constexpr int64_t kSize = 75 << 10;  // 300 KiB
+  NamespaceConfig config = {.aggregation = Aggregation::kMean};
+  config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
+  ASSERT_OK(testing::MakeNow(*store_, testing::CreateOf("mean", config)));
+  InitKeys(3, kSize, "mean");
+  for (const bool is_skipped_by_guard : {false, true}) {
+    PushRequest request = StagedPush(3, kSize, "mean");
+    request.entries[0].weight = is_skipped_by_guard ? 1 : 0;
+    request.entries[0].tensor.mutable_elements<float>()[0] = NAN;
+
+    const Counts push = CountPush(std::move(request));
+
+    EXPECT_EQ(push.copies, is_skipped_by_guard ? 3 : 2);
+    EXPECT_THAT(ValueOf("mean", KeyOf(0)), Each(1));
+    EXPECT_THAT(ValueOf("mean", KeyOf(2)), Each(2));
   }
-  for (int i = 0; i < 2 * kFewKeys; ++i) request.entries[i].weight = 3;
-
-  const Counts push = CountPush(std::move(request));
-
-  EXPECT_EQ(push.launches, 4);  // zeros, two for the sums, the update
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k7"}));
-  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(14));
 }
 
 // What follows an update that runs is copied meanwhile.
@@ -366,15 +381,14 @@ TEST_F(GpuCopiesTest, CheckpointHasTheStatesOfAKeyThatIsDeletedMeanwhile) {
 // The second update needs a thread that waits for the device. The one that ends
 // the first is the device's own.
 TEST_F(GpuCopiesTest, StoreEndsBehindUpdatesThatWaitForOthers) {
-  ASSERT_OK(testing::MakeNow(*store_, testing::SetRuleOf("average", "*")));
   InitKeys(1, 100'000);
   gpu_.Hold(StreamUse::kCompute);
   const Answer<absl::StatusOr<PushReply>> first;
   store_->Push(StagedPush(1, 100'000), {}, CallbackOf(first));
   const Answer<absl::StatusOr<PushReply>> second;
-  PushRequest weighted = StagedPush(1, 100'000);
-  weighted.entries[0].weight = 3;
-  store_->Push(std::move(weighted), {}, CallbackOf(second));
+  PushRequest rows = StagedPush(1, 1);
+  rows.entries[0].rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0));
+  store_->Push(std::move(rows), {}, CallbackOf(second));
   const Answer<absl::StatusOr<PullReply>> waiting;
   store_->Pull({.entries = {{KeyOf(0), 100}}}, {}, CallbackOf(waiting));
 

@@ -174,26 +174,6 @@ TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
   EXPECT_OK(*inbox.answer);
 }
 
-TEST_F(MemoryTensorStoreTest, WeightsAndRowsOfOneKeyAreRefusedTogether) {
-  ASSERT_OK(testing::MakeNow(store_, testing::SetRuleOf("average", "*")));
-  ASSERT_OK(Init("w", 1));
-  PushEntry heavy = PushOf("w", 8).entries[0];
-  heavy.weight = 3;
-  const PushEntry rows = {
-      .key = "w",
-      .tensor = Filled(8, {1}),
-      .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))};
-  for (const auto& entries : {std::vector<PushEntry>{rows, heavy},
-                              std::vector<PushEntry>{heavy, rows}}) {
-    PushRequest request;
-    request.entries = entries;
-    EXPECT_THAT(Push(std::move(request)),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("none with rows, got 3")));
-  }
-  EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-}
-
 // Whoever asks for less then must not be refused for what this call had.
 TEST_F(MemoryTensorStoreTest, RowsWithoutRoomAreFreeBeforeTheAnswer) {
   constexpr int64_t kNumRows = 150;

@@ -49,37 +49,6 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
                    Description(entry.dtype(), entry.shape())));
 }
 
-// So that products with elements up to 1e20 are in the range of f32.
-constexpr double kMinWeight = 1e-18;
-constexpr double kMaxWeight = 1e18;
-
-bool HasWeight(const PushEntry& entry) {
-  return !entry.skip && entry.weight != 0 && entry.weight != 1;
-}
-
-// `has_rows` says whether some entry of the key brings rows.
-absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
-                         const PushEntry& entry, bool has_rows) {
-  if (!HasWeight(entry)) return absl::OkStatus();
-  const auto refusal = [&entry](absl::string_view expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key ", Quoted(entry.key), ": weight: expected ", expected,
-                     ", got ", entry.weight));
-  };
-  if (!(entry.weight >= kMinWeight && entry.weight <= kMaxWeight)) {
-    return refusal("0, or a number from 1e-18 to 1e18");
-  }
-  if (has_rows) return refusal("none with rows");
-  if (!mode.sums()) {
-    return refusal("none in a namespace whose contributions are not summed");
-  }
-  if (key.rule->kind() != RuleKind::kAverage) {
-    return refusal(absl::StrCat("none, as the key's rule is ",
-                                key.rule->spec().name, " and not average"));
-  }
-  return absl::OkStatus();
-}
-
 // Rows are updated in place, unless somebody reads the value. Whether that is
 // so shows now if the update runs now. If it is a snapshot alone that takes the
 // value, the new one is not the push's to pay for.
@@ -172,24 +141,27 @@ absl::Status CheckIsOnlyTensor(const PushEntry& entry, bool is_only) {
       entry.rows ? "rows" : "two entries"));
 }
 
-// Checks the weights of all keys but those whose contribution is there already:
-// their rule may have changed since.
-absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
+// Checks that what is brought for a key has one weight.
+absl::Status CheckWeights(const PushRequest& request,
                           const EntriesByKey& entries) {
-  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
-    const EntriesByKey::KeyOfEntry& first = entries.keys[i];
-    if (!first.is_first || first.is_repeat) continue;
-    bool has_rows = false;
-    entries.ForEach(i, [&](uint32_t position) {
-      const PushEntry& entry = request.entries[position];
-      has_rows |= !entry.skip && entry.rows;
+  for (uint32_t first = 0; first < entries.keys.size(); ++first) {
+    if (!entries.keys[first].is_first) continue;
+    std::optional<double> weight;
+    double other = 0;
+    bool differs = false;
+    entries.ForEach(first, [&](uint32_t i) {
+      const PushEntry& entry = request.entries[i];
+      if (entry.skip || differs) return;
+      if (!weight) weight = entry.weight;
+      other = entry.weight;
+      differs = other != *weight;
     });
-    absl::Status status;
-    entries.ForEach(i, [&](uint32_t position) {
-      status.Update(
-          CheckWeight(mode, *first.key, request.entries[position], has_rows));
-    });
-    RETURN_IF_ERROR(status);
+    if (!differs) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("key ", Quoted(request.entries[first].key),
+                     ": weight: expected one of a call's entries for a key, "
+                     "got ",
+                     *weight, " and ", other));
   }
   return absl::OkStatus();
 }
@@ -213,9 +185,9 @@ void AddSumBytes(const NamespaceState& state, const PushRequest& request,
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     const EntriesByKey::KeyOfEntry& first = entries.keys[i];
     if (!first.is_first || first.is_repeat) continue;
-    const uint64_t bytes = SumBytes(state, request, entries, i);
-    if (bytes == 0) continue;
-    entries.sum_bytes = SumOfBytes(entries.sum_bytes, bytes);
+    const auto bytes = SumBytes(state, request, entries, i);
+    if (!bytes) continue;
+    entries.sum_bytes = SumOfBytes(entries.sum_bytes, *bytes);
     entries.has_sums = true;
   }
 }
@@ -224,10 +196,9 @@ void AddSumBytes(const NamespaceState& state, const PushRequest& request,
 absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
                         EntriesByKey& entries) {
   const PushMode& mode = *state.mode;
-  const bool sums = mode.sums();
+  const bool adds = Adds(state.config.aggregation);
   const bool forgets = mode.forgets_contributions();
   uint64_t repeated_bytes = 0;
-  bool has_weights = false;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
     const PushEntry& entry = request.entries[i];
@@ -238,10 +209,9 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
       RETURN_IF_ERROR(CheckEntry(key, entry));
       entries.has_rows |= bool{entry.rows};
     }
-    has_weights |= HasWeight(entry);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
-    if (!sums) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
+    if (!adds) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
     if (last > 0) {
       entries.keys[last - 1].next = i;
       entries.has_several = true;
@@ -252,7 +222,6 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
     if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
     if (!entries.keys[i].is_repeat) AddReservation(state, request, i, entries);
   }
-  if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);
 }
 
@@ -260,32 +229,35 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
 
 uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
                       const PushEntry& entry) {
-  if (!state.config.mirrored || entry.skip || !entry.encoding) return 0;
+  if (!state.config.mirrored || BringsNothing(entry) || !entry.encoding) {
+    return 0;
+  }
   return key.num_elements() * SizeOf(AccumulateType(key.dtype()));
 }
 
-// The first worker's are added before all others anyway.
+// A weight multiplies the sum of the first worker's, too.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request) {
-  return !state.mode->applies_at_once() && state.mode->sums() &&
-         request.worker && request.worker->rank > 0;
+  return !state.mode->applies_at_once() && Adds(state.config.aggregation) &&
+         request.worker && (state.has_means() || request.worker->rank > 0);
 }
 
-uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
-                  const EntriesByKey& entries, uint32_t first) {
-  if (!MayNeedSums(state, request)) return 0;
+std::optional<uint64_t> SumBytes(const NamespaceState& state,
+                                 const PushRequest& request,
+                                 const EntriesByKey& entries, uint32_t first) {
+  if (!MayNeedSums(state, request)) return std::nullopt;
   const StoredKey& key = *entries.keys[first].key;
   int num_tensors = 0;
   int64_t num_elements = 0;
   bool has_repeats = false;
   entries.ForEach(first, [&](uint32_t i) {
     const PushEntry& entry = request.entries[i];
-    if (entry.skip) return;
+    if (BringsNothing(entry)) return;
     ++num_tensors;
     num_elements += entry.rows ? entry.rows->size() * key.num_elements_of_row()
                                : key.num_elements();
     has_repeats |= entry.rows && entry.rows->has_repeats();
   });
-  if (num_tensors < 2 && !has_repeats) return 0;
+  if (num_tensors < 2 && !has_repeats) return std::nullopt;
   return std::min(num_elements, key.num_elements()) *
          SizeOf(AccumulateType(key.dtype()));
 }
@@ -297,6 +269,9 @@ absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
   const absl::Status status = AddEntries(state, request, entries);
   for (const auto& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);
+  if (entries.has_several && state.has_means()) {
+    RETURN_IF_ERROR(CheckWeights(request, entries));
+  }
   if (state.config.mirrored) AddDecodedBytes(state, request, entries);
   const bool may_have_sums = entries.has_several || entries.has_rows;
   if (may_have_sums && MayNeedSums(state, request)) {

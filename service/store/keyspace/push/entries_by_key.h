@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_ENTRIES_BY_KEY_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,11 @@
 #include "service/store/keyspace/namespace_state.h"
 
 namespace tensorkv {
+
+// Returns whether the entry's elements do not matter, whatever they are.
+inline bool BringsNothing(const PushEntry& entry) {
+  return entry.skip || entry.weight == 0;
+}
 
 // The entries of one push, grouped by key. Valid only as long as the mutex,
 // under which GroupByKey made it, stays locked.
@@ -63,15 +69,15 @@ struct EntriesByKey {
 uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
                       const PushEntry& entry);
 
-// Returns whether a key's entries of a push must be summed before they count as
-// one contribution. False where contributions are not summed in rounds, and for
-// rank 0: its entries come first in the round's sum anyway.
+// Returns whether several entries of a push for a key must be summed before
+// they count as one contribution. False where contributions are not summed in
+// rounds. False for sums of rank 0, whose entries come first in them anyway.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request);
-// Returns the bytes of the sum of a key's entries, from its `first` on; 0 if
-// they bring a single tensor, or each row once, or the key's contributions need
-// none.
-uint64_t SumBytes(const NamespaceState& state, const PushRequest& request,
-                  const EntriesByKey& entries, uint32_t first);
+// Returns the bytes of the sum of a key's entries, from its `first` on; nothing
+// if they bring a single tensor, or each row once, or need no sum.
+std::optional<uint64_t> SumBytes(const NamespaceState& state,
+                                 const PushRequest& request,
+                                 const EntriesByKey& entries, uint32_t first);
 
 // Finds the keys of a push, and checks that each takes what the push brings for
 // it. REQUIRES: the mutex is held. Errors: those of Push that depend on keys.

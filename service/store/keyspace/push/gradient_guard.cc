@@ -86,7 +86,7 @@ void GuardedPush::Measure(const PushRequest& request) {
   norms_.resize(request.entries.size());
   for (size_t i = 0; i < norms_.size(); ++i) {
     const PushEntry& entry = request.entries[i];
-    if (entry.skip || !IsFloat(entry.dtype())) continue;
+    if (BringsNothing(entry) || !IsFloat(entry.dtype())) continue;
     const GradientNorm found = NormOf(entry);
     if (found.is_finite) {
       norms_[i] = found.norm;

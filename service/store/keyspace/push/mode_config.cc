@@ -37,7 +37,7 @@ absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
       {"quorum", config.quorum != 0, is_sync},
       {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
       {"max_open_rounds", config.max_open_rounds != 0, is_sync},
-      {"aggregation", config.aggregation != Aggregation::kSum, is_sync},
+      {"aggregation", !Adds(config.aggregation), is_sync},
       {"trim_fraction", config.trim_fraction != 0, is_sync},
       {"mirrored", config.mirrored, is_sync}};
   for (const Field& field : fields) {
@@ -75,9 +75,11 @@ absl::Status CheckAveraging(const NamespaceConfig& config) {
         "sum, got one");
   }
   const uint32_t most = std::max(config.num_workers, config.max_workers);
-  if (most <= kMaxAveragedWorkers) return absl::OkStatus();
+  if (most <= kMaxAveragedWorkers || Adds(config.aggregation)) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("aggregation: expected a sum, or at most ",
+      absl::StrCat("aggregation: expected a sum or a mean, or at most ",
                    kMaxAveragedWorkers, " workers, got ", most));
 }
 
@@ -124,11 +126,11 @@ absl::Status CheckMirrored(const NamespaceConfig& config) {
   const bool is_simple = config.max_workers <= config.num_workers &&
                          config.quorum == 0 && !config.rescale_partial_rounds &&
                          config.on_worker_loss == OnWorkerLoss::kFail &&
-                         config.aggregation == Aggregation::kSum;
+                         Adds(config.aggregation);
   if (!config.mirrored || is_simple) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "mirrored: expected a group of num_workers that fails when a worker is "
-      "lost, whose rounds are whole sums, got max_workers, quorum, "
+      "lost, whose rounds are whole sums or means, got max_workers, quorum, "
       "rescale_partial_rounds, on_worker_loss or aggregation");
 }
 

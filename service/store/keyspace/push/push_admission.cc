@@ -1,5 +1,6 @@
 #include "service/store/keyspace/push/push_admission.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -18,7 +19,7 @@ bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
   const Buffer* last = nullptr;
   for (const PushEntry& entry : request.entries) {
     const Buffer* const buffer = entry.tensor.buffer().get();
-    if (entry.skip || buffer == last) continue;
+    if (BringsNothing(entry) || buffer == last) continue;
     if (!device.CanRead(entry.tensor.data(), entry.tensor.size_bytes())) {
       return true;
     }
@@ -101,11 +102,29 @@ absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   return entries;
 }
 
-void PushAdmission::SkipEmptyLists() {
-  for (PushEntry& entry : request_.entries) {
-    if (entry.rows && entry.rows->size() == 0 && !entry.update_all_rows) {
-      entry.skip = true;
+void PushAdmission::SkipWeightless() {
+  for (PushEntry& entry : request_.entries) entry.skip = BringsNothing(entry);
+}
+
+void PushAdmission::SkipEmptyLists(const EntriesByKey& entries) {
+  const auto is_empty_list = [](const PushEntry& entry) {
+    return entry.rows && entry.rows->size() == 0 && !entry.update_all_rows;
+  };
+  for (uint32_t first = 0; first < entries.keys.size(); ++first) {
+    if (!entries.keys[first].is_first) continue;
+    // Those of other workers may bring elements.
+    bool weighs = state_.has_means() && !applies_at_once_;
+    if (weighs) {
+      entries.ForEach(first, [&](uint32_t i) {
+        const PushEntry& entry = request_.entries[i];
+        weighs &= entry.skip || is_empty_list(entry);
+      });
     }
+    entries.ForEach(first, [&](uint32_t i) {
+      PushEntry& entry = request_.entries[i];
+      if (entry.skip || !is_empty_list(entry)) return;
+      entry.skip = !std::exchange(weighs, false);
+    });
   }
 }
 
@@ -127,9 +146,10 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(records_, Reservation::Create(state_.memory.metadata(),
                                                  entries.record_bytes));
   RETURN_IF_ERROR(publication_.Check(transaction_));
-  copies_.Swap(request_);
-  if (entries.has_rows) SkipEmptyLists();
+  if (state_.has_means()) SkipWeightless();
   guard_.SkipAndCount(entries, request_, state_.counts.guarded);
+  if (entries.has_rows) SkipEmptyLists(entries);
+  copies_.Swap(request_);
 
   AdmitKeys(entries);
   transaction_.work().updates.SetUploads(copies_.TakeToStart());
@@ -240,8 +260,10 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   uint64_t tensor_bytes = 0;
   uint64_t overhead_bytes = 0;
   uint64_t decoded_bytes = 0;
-  const uint64_t sum_bytes =
-      entries.has_sums ? SumBytes(state_, request_, entries, first) : 0;
+  std::optional<uint64_t> sum_bytes;
+  if (entries.has_sums) {
+    sum_bytes = SumBytes(state_, request_, entries, first);
+  }
   entries.ForEach(first, [&](uint32_t i) {
     call_->reply.results[i] = state_.mode->ResultOf(key, request_);
     PushEntry& entry = request_.entries[i];
@@ -259,9 +281,9 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   if (decoded_bytes > 0) {
     contribution.decoded = decoded_bytes_.Split(decoded_bytes);
   }
-  if (sum_bytes > 0) {
+  if (sum_bytes) {
     contribution.needs_sum = true;
-    contribution.sum_reservation = sum_bytes_.Split(sum_bytes);
+    contribution.sum_reservation = sum_bytes_.Split(*sum_bytes);
   }
   Reservation value_reservation = value_reservation_.Split(
       entries.keys[first].brings_reservation ? key.value_bytes() : 0);

@@ -68,8 +68,11 @@ class PushAdmission {
   absl::StatusOr<EntriesByKey> Check() const;
   // Does what TryAdmit says, with the mutex held.
   absl::StatusOr<bool> Admit();
-  // Sets `skip` of the entries with lists of no rows: they change nothing.
-  void SkipEmptyLists();
+  // Set `skip` of entries that change nothing: those that weigh nothing, and
+  // those with lists of no rows. Of a key for which a worker has no others one
+  // stays where it weighs in the mean of a round.
+  void SkipWeightless();
+  void SkipEmptyLists(const EntriesByKey& entries);
   void AdmitKeys(const EntriesByKey& entries);
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const EntriesByKey& entries, uint32_t first);

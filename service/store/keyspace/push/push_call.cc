@@ -15,7 +15,7 @@ namespace {
 // Returns how many bytes of an entry are read before it takes effect. The guard
 // decodes.
 uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
-  if (entry.skip) return 0;
+  if (BringsNothing(entry)) return 0;
   if (!is_guarded || !entry.encoding || HasValues(entry.encoding->packing())) {
     return entry.tensor.size_bytes();
   }
@@ -69,10 +69,17 @@ void StartPush(NamespaceState& state, PushCall call) {
   if (!TakesLong(state, call.request)) {
     return PushHere(state, std::move(call));
   }
-  state.Run(
-      [state = state.shared_from_this(), call = std::move(call)]() mutable {
-        PushHere(*state, std::move(call));
-      });
+  PushOnPool(state, std::move(call));
+}
+
+void PushOnPool(NamespaceState& state, PushCall call) {
+  const absl::Duration end = state.Now() + call.context.timeout;
+  state.Run([state = state.shared_from_this(),
+             share = call.context.share.lock(), end,
+             call = std::move(call)]() mutable {
+    call.context.timeout = end - state->Now();
+    PushHere(*state, std::move(call));
+  });
 }
 
 void Namespace::Push(PushRequest request, CallContext context,

@@ -19,6 +19,8 @@ struct PushCall {
 
 // Pushes as TensorStore says.
 void StartPush(NamespaceState& state, PushCall call);
+// Does so on a thread of the pool, for which the call waits as long as it may.
+void PushOnPool(NamespaceState& state, PushCall call);
 
 }  // namespace tensorkv
 

@@ -33,6 +33,22 @@ absl::Status CheckPayload(const PushEntry& entry) {
                     Reason::kEncodingMalformed, {{"key", entry.key}});
 }
 
+// Checks a weight that is not 1.
+absl::Status CheckWeight(const NamespaceState& state, const PushEntry& entry) {
+  // So that sums of products with elements from 1e-20 to 1e20 are in the range
+  // of f32.
+  constexpr double kMin = 1e-9;
+  constexpr double kMax = 1e9;
+  const bool is_right =
+      entry.weight == 0 || (entry.weight >= kMin && entry.weight <= kMax);
+  if (state.has_means() && is_right) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key ", Quoted(entry.key), ": weight: expected ",
+      state.has_means() ? "0, or a number from 1e-9 to 1e9"
+                        : "1, as the namespace's aggregation is no mean",
+      ", got ", entry.weight));
+}
+
 // Counts a contribution that was refused with `status`.
 void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
   switch (ReasonOf(status)) {
@@ -79,7 +95,9 @@ absl::Status CheckFields(const NamespaceState& state,
   RETURN_IF_ERROR(Publication::Create(request.publish_as).status());
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
-    if (entry.skip || !entry.encoding) continue;
+    if (entry.skip) continue;
+    if (entry.weight != 1) RETURN_IF_ERROR(CheckWeight(state, entry));
+    if (!entry.encoding) continue;
     RETURN_IF_ERROR(CheckPayload(entry));
     if (entry.rows && HasValues(entry.encoding->packing())) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -120,7 +138,7 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
                         const PushRequest& request) {
   uint64_t bytes = 0;
   for (const PushEntry& entry : request.entries) {
-    if (!entry.skip) bytes += UncountedBytes(memory, entry.tensor);
+    if (!BringsNothing(entry)) bytes += UncountedBytes(memory, entry.tensor);
   }
   return bytes;
 }

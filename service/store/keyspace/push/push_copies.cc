@@ -92,7 +92,9 @@ uint64_t PushCopies::BytesFreedOnHost(const NamespaceState& state,
   uint64_t bytes = 0;
   StaysOnHost stays(state);
   for (const PushEntry& entry : request.entries) {
-    if (!entry.skip && !stays(entry.tensor)) bytes += entry.tensor.size_bytes();
+    if (!BringsNothing(entry) && !stays(entry.tensor)) {
+      bytes += entry.tensor.size_bytes();
+    }
   }
   return bytes;
 }
@@ -103,7 +105,7 @@ uint64_t PushCopies::BytesOf(const NamespaceState& state,
   StagingLayout layout(state.tensor_placement->sharing());
   StaysOnHost stays(state);
   for (const PushEntry& entry : request.entries) {
-    if (!entry.skip && !stays(entry.tensor)) {
+    if (!BringsNothing(entry) && !stays(entry.tensor)) {
       layout.Add(entry.tensor.size_bytes());
     }
   }
@@ -117,7 +119,7 @@ absl::Status PushCopies::Make(const PushRequest& request,
   std::vector<Tensor*> tensors;
   StaysOnHost stays(state_);
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].skip || stays(entries[i].tensor)) continue;
+    if (BringsNothing(entries[i]) || stays(entries[i].tensor)) continue;
     copies_[i] = entries[i].tensor;
     tensors.push_back(&copies_[i]);
   }
@@ -159,9 +161,11 @@ absl::Status PushCopies::Start() {
 
 void PushCopies::Swap(PushRequest& request) {
   for (size_t i = 0; i < copies_.size(); ++i) {
-    if (copies_[i].has_data()) {
-      std::swap(request.entries[i].tensor, copies_[i]);
-    }
+    if (!copies_[i].has_data()) continue;
+    PushEntry& entry = request.entries[i];
+    // No update keeps the copy of what is skipped.
+    if (entry.skip) to_start_.kept.push_back(copies_[i].buffer());
+    std::swap(entry.tensor, copies_[i]);
   }
 }
 

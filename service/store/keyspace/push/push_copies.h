@@ -54,7 +54,8 @@ class PushCopies {
   Uploads TakeToStart() { return std::exchange(to_start_, {}); }
 
   // Puts the copies in the places of the request's tensors, and these in
-  // theirs: what was copied goes with this object, without the mutex.
+  // theirs: what was copied goes with this object, without the mutex. REQUIRES:
+  // `skip` is set of all that no update takes.
   void Swap(PushRequest& request);
 
  private:

@@ -232,9 +232,6 @@ class SyncMode final : public PushMode {
   }
 
   bool applies_at_once() const override { return false; }
-  bool sums() const override {
-    return policy_.aggregation == Aggregation::kSum;
-  }
 
   absl::Status CheckPush(const PushRequest& request) const override {
     RETURN_IF_ERROR(CheckHasWorkerAndStep(request, "sync"));
@@ -355,13 +352,10 @@ class SyncMode final : public PushMode {
           "which is that at place rank mod n of the placement"));
     }
     for (const PushEntry& entry : request.entries) {
-      if (entry.skip) continue;
-      const bool has_weight = entry.weight != 0 && entry.weight != 1;
-      if (!entry.rows && !has_weight) continue;
-      return absl::UnimplementedError(
-          absl::StrCat("key ", Quoted(entry.key),
-                       ": expected a whole tensor without a weight in a "
-                       "mirrored namespace, got rows or a weight"));
+      if (entry.skip || !entry.rows) continue;
+      return absl::UnimplementedError(absl::StrCat(
+          "key ", Quoted(entry.key),
+          ": expected a whole tensor in a mirrored namespace, got rows"));
     }
     return absl::OkStatus();
   }
@@ -373,9 +367,9 @@ class SyncMode final : public PushMode {
 
 }  // namespace
 
-absl::Status PushMode::CheckAllowsDType(absl::string_view key,
-                                        DType dtype) const {
-  if (sums() || IsFloat(dtype)) return absl::OkStatus();
+absl::Status PushMode::CheckAllowsDType(Aggregation aggregation,
+                                        absl::string_view key, DType dtype) {
+  if (Adds(aggregation) || IsFloat(dtype)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "key ", Quoted(key), ": expected a float dtype in a namespace whose ",
       "contributions are not summed, got ", NameOf(dtype)));
@@ -393,6 +387,7 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
     update.round = closed.step;
     update.slots = std::move(closed.slots);
     update.num_averaged = closed.num_averaged;
+    update.total_weight = closed.total_weight;
     update.tensor_reservation = std::move(closed.tensor_reservation);
     update.overhead = std::move(closed.overhead);
     update.value_reservation = std::move(closed.value_reservation);

@@ -66,12 +66,9 @@ class PushMode {
   // are remembered: then CheckKey finds nothing, and Record does nothing.
   virtual bool forgets_contributions() const { return false; }
 
-  // Returns whether contributions are summed, so that one worker may bring
-  // several to a key, and rows.
-  virtual bool sums() const { return true; }
-  // Checks that a key may have that dtype in this mode. Errors:
-  // InvalidArgument.
-  absl::Status CheckAllowsDType(absl::string_view key, DType dtype) const;
+  // Checks that a key may have that dtype. Errors: InvalidArgument.
+  static absl::Status CheckAllowsDType(Aggregation aggregation,
+                                       absl::string_view key, DType dtype);
 
   // Checks that the request has what the mode needs. Errors: InvalidArgument
   // (no worker, no step).

@@ -47,10 +47,7 @@ class WaitingPush final : public WaitingCall {
     PushCall call = std::move(call_);
     if (!status_.ok()) return std::move(call.done)(std::move(status_));
     call.context.timeout -= state_.Now() - started;
-    state_.Run(
-        [state = state_.shared_from_this(), call = std::move(call)]() mutable {
-          StartPush(*state, std::move(call));
-        });
+    PushOnPool(state_, std::move(call));
   }
 
  private:

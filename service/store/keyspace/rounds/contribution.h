@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/data_requests.h"
 #include "contract/encoding.h"
@@ -29,11 +30,15 @@ struct Slot {
         data(entry.tensor.data()),
         buffer(entry.tensor.TakeBuffer()),
         encoding(std::move(entry.encoding)),
-        rows(std::move(entry.rows)) {
-    if (entry.weight != 0) factor = weight = entry.weight;
-    has_weight = factor != 1;
-  }
+        rows(std::move(entry.rows)),
+        weight(entry.weight) {}
 
+  // Returns what a mean multiplies the elements by as it adds them.
+  double factor() const { return is_weighted ? 1 : weight; }
+  // Returns whether it names no rows, and so brings nothing but its weight.
+  bool is_empty_list() const {
+    return rows && rows->size() == 0 && !update_all_rows;
+  }
   // Returns how an update reads `data`; null for unpacked elements.
   const Packing* packing() const {
     return encoding ? &encoding->packing() : nullptr;
@@ -42,25 +47,27 @@ struct Slot {
   DType dtype = DType::kF32;
   // Means what the field of PushEntry means, as does `rows`.
   bool update_all_rows = false;
-  // True if any of the entries weighs more or less than 1.
-  bool has_weight = false;
-  // Says how many entries of pushes this is the sum of.
-  uint32_t num_entries = 1;
+  // True for a sum of contributions, each multiplied by its weight.
+  bool is_weighted = false;
   const char* data = nullptr;
   // Keeps `data`.
   RefPtr<Buffer> buffer;
   RefPtr<const Encoding> encoding;
   RefPtr<const RowIds> rows;
-  // Says what the entries weigh together.
+  // What it weighs, or the contributions weigh that are in it.
   double weight = 1;
-  // Says what elements are multiplied by as they are added to others: an
-  // entry's weight; 1 for a sum, in which that is done.
-  double factor = 1;
 };
 // Large pushes have one for each entry.
-static_assert(sizeof(Slot) <= 56);
+static_assert(sizeof(Slot) <= 48);
 
 using Slots = absl::InlinedVector<Slot, 1>;
+
+// Returns what the contributions weigh together, added in their order.
+inline double TotalWeight(absl::Span<const Slot> slots) {
+  double total = 0;
+  for (const Slot& slot : slots) total += slot.weight;
+  return total;
+}
 
 // Contribution is what one worker gives to one update or round: nothing (it
 // skips), or tensors that are summed in their order.

@@ -112,7 +112,8 @@ RoundToSum RoundOf(const NamespaceState& state, const PartialSumOfKey& job,
                       .version = job.version,
                       .version_floor = version_floor,
                       .dtype = job.key->dtype(),
-                      .num_elements = job.key->num_elements()};
+                      .num_elements = job.key->num_elements(),
+                      .is_mean = state.has_means()};
   if (state.tensor_placement->copies()) {
     round.device = &state.device();
     round.device_account = state.memory.device().contributions;
@@ -120,8 +121,8 @@ RoundToSum RoundOf(const NamespaceState& state, const PartialSumOfKey& job,
   round.tensors.reserve(job.partial.slots.size());
   for (size_t i = 0; i < job.partial.slots.size(); ++i) {
     const Slot& slot = job.partial.slots[i];
-    round.tensors.push_back(
-        {job.partial.ranks[i], slot.dtype, slot.data, slot.buffer});
+    round.tensors.push_back({job.partial.ranks[i], slot.dtype, slot.data,
+                             slot.buffer, slot.weight});
   }
   return round;
 }
@@ -147,8 +148,6 @@ Contribution ContributionOf(DType dtype, SumOfRound sum) {
   slot.dtype = AccumulateType(dtype);
   slot.buffer = std::move(sum.buffer);
   slot.data = slot.buffer->data();
-  slot.num_entries = sum.num_tensors;
-  slot.weight = sum.num_tensors;
   return contribution;
 }
 

@@ -35,9 +35,6 @@ struct GatheringRound {
   // The contributions suffice once they are a quorum: its grace is over, or
   // those who are missing have left.
   bool is_grace_over = false;
-  // The round had closed once, and failed then: whoever was not in it may pass
-  // over it.
-  bool had_closed = false;
   // The sum is to be scaled if it lacks workers: RoundPolicy::rescales as it
   // was when the round began.
   bool rescales = false;
@@ -76,8 +73,6 @@ struct RoundToRepush {
   RoundFailurePtr failure;
   // The ranks that must push the step again, in ascending order.
   std::vector<uint32_t> ranks;
-  // GatheringRound::had_closed of the round that failed, or of one before.
-  bool had_closed = false;
   Reservation overhead;
 };
 

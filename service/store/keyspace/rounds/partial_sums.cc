@@ -47,15 +47,24 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
   if (auto sum = BeginSum()) return sum;
   // Ranks in between are at other servers.
   if (policy_.exchanges) return std::nullopt;
-  if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
+  if (!Adds(policy_.aggregation)) return std::nullopt;
   for (auto& [step, round] : open_) {
     if (round.partial_end > 0 || IsComplete(step, round) ||
-        round.num_leading_slots < kMinPartialSum) {
+        round.num_leading_slots < kMinPartialSum || !MaySumAhead(round)) {
       continue;
     }
     return StartPartialSum(step, round, round.first_missing);
   }
   return std::nullopt;
+}
+
+// A weighted sum of integers would take f64, of twice their size or more.
+bool Rounds::MaySumAhead(const Round& round) const {
+  if (policy_.aggregation != Aggregation::kMean) return true;
+  const auto first = std::find_if(
+      round.by_rank.begin(), round.by_rank.end(),
+      [](const auto& entry) { return !entry.second.slots.empty(); });
+  return IsFloat(first->second.slots.front().dtype);
 }
 
 std::optional<PartialSum> Rounds::BeginScaling() {

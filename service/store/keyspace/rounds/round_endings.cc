@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rounds/exchanged_rounds.h"
-#include "service/store/keyspace/rounds/weighted_sum.h"
 #include "service/store/keyspace/updates/row_batches.h"
 #include "service/store/keyspace/updates/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -82,11 +81,16 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
   return MutableTensorView{dtype, num_elements, slot.buffer->mutable_data()};
 }
 
+// Returns whether the sum is of what each contribution weighs: what one worker
+// brings has one weight.
+bool IsWeighted(const NamespaceState& state, const PartialSumOfKey& job) {
+  return state.has_means() && !job.partial.rank;
+}
+
 // The sum has rows too, those that are named, if all contributions have.
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                        PartialSumOfKey& job) {
   const StoredKey& key = *job.key;
-  RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.partial.slots));
   const bool has_tensors =
       std::any_of(job.partial.slots.begin(), job.partial.slots.end(),
                   [](const Slot& slot) { return !slot.rows; });
@@ -94,6 +98,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                  .slots = job.partial.slots,
                                  .update_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
+  if (IsWeighted(state, job)) options.total_weight = 0;
   options.whole.rule = &UpdateRule::Assign();
   options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
   options.whole.value.dtype = AccumulateType(key.dtype());
@@ -133,24 +138,24 @@ class TensorSums {
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, job, num_elements, sum));
-    if (HasFactors(job.partial.slots)) {
-      weighted_.Add(job.partial.slots, value);
-      return sum;
-    }
+    const bool is_weighted = IsWeighted(state_, job);
     Inputs& inputs = inputs_.emplace_back();
     for (const Slot& each : job.partial.slots) {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
+      if (is_weighted) inputs.factors.push_back(each.factor());
     }
-    batch_.push_back({.rule = &UpdateRule::Assign(),
-                      .contributions = inputs.views,
-                      .packings = inputs.packings,
-                      .value = value});
+    TensorUpdate& update = batch_.emplace_back();
+    update.rule = &UpdateRule::Assign();
+    update.contributions = inputs.views;
+    update.packings = inputs.packings;
+    update.value = value;
+    inputs.weights.each = inputs.factors;
+    if (is_weighted) update.weights = &inputs.weights;
     return sum;
   }
 
   absl::Status Run() {
-    RETURN_IF_ERROR(weighted_.Run(state_.device()));
     return batch_.empty() ? absl::OkStatus() : state_.device().Apply(batch_);
   }
 
@@ -158,10 +163,11 @@ class TensorSums {
   struct Inputs {
     std::vector<TensorView> views;
     std::vector<const Packing*> packings;
+    std::vector<double> factors;
+    ContributionWeights weights;
   };
 
   const NamespaceState& state_;
-  WeightedSums weighted_;
   std::deque<Inputs> inputs_;  // the updates refer to its elements
   std::vector<TensorUpdate> batch_;
 };
@@ -181,7 +187,11 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(
     if (!sums[i].ok()) continue;
     absl::Status status;
     if (!HasRows(jobs[i].partial.slots)) status = summed;
-    AddUpWeights(jobs[i].partial.slots, sums[i]->slots[0]);
+    const Slots& summed_slots = jobs[i].partial.slots;
+    Slot& slot = sums[i]->slots[0];
+    slot.is_weighted = IsWeighted(state, jobs[i]);
+    slot.weight = slot.is_weighted ? TotalWeight(summed_slots)
+                                   : summed_slots.front().weight;
     if (status.ok() && jobs[i].partial.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);
     }

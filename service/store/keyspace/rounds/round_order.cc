@@ -106,10 +106,8 @@ bool Rounds::IsSkipped(Step step) const {
 bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
   if (!policy_.workers->TakesPart(rank, step)) return false;
   const auto round = open_.find(step);
-  const auto repush = repushes_.find(step);
   const bool had_closed =
-      (round != open_.end() && round->second.had_closed) ||
-      (repush != repushes_.end() && repush->second.had_closed) ||
+      step <= highest_closed_ ||
       (MayBePassedOver(policy_, step) &&
        (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
   if (had_closed && !MustRepush(rank, step)) return false;

@@ -28,6 +28,8 @@ struct ClosedRound {
   Slots slots;
   // Says what TensorUpdate says.
   uint32_t num_averaged = 0;
+  // Set where the rule gets the mean of the slots: what they weigh together.
+  std::optional<double> total_weight;
   Reservation tensor_reservation;
   Reservation overhead;
   Reservation value_reservation;

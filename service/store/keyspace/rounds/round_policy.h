@@ -19,6 +19,12 @@
 
 namespace tensorkv {
 
+// Returns whether contributions are added, be it for a mean, so that partial
+// sums can be made and a worker may bring several tensors to a key, and rows.
+inline bool Adds(Aggregation aggregation) {
+  return aggregation == Aggregation::kSum || aggregation == Aggregation::kMean;
+}
+
 // SharedRounds is what the rounds of all keys of a namespace share, for one
 // thread at a time.
 struct SharedRounds {
@@ -43,7 +49,6 @@ struct RoundPolicy {
   // True if the sum of a round that lacks workers is multiplied by N/n. Open
   // rounds go by what it was when they began.
   bool rescales = false;
-  // If not a sum, no partial sums are made, and each worker brings one tensor.
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
   // True if the round's sum is made by several servers, each of which has the

@@ -21,6 +21,14 @@ uint64_t NextId() {
   return ++last_id;
 }
 
+// Returns what contributions weigh together, if the rule gets their weighted
+// mean: a single one is its own mean.
+std::optional<double> WeightOf(Aggregation aggregation, const Slots& slots) {
+  if (aggregation != Aggregation::kMean || slots.empty()) return std::nullopt;
+  if (slots.size() == 1 && !slots.front().is_weighted) return std::nullopt;
+  return TotalWeight(slots);
+}
+
 }  // namespace
 
 std::string RoundName(Step step, absl::string_view key) {
@@ -73,7 +81,6 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
   if (contribution.needs_sum) ++round.num_to_sum;
   round.by_rank.emplace(by.rank, std::move(contribution));
   if (const auto repush = repushes_.find(step); repush != repushes_.end()) {
-    round.had_closed |= repush->second.had_closed;
     ClearRepush(repush, by.rank);
   }
   return CloseComplete();
@@ -174,14 +181,15 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
   for (auto it = open_.lower_bound(step); it != open_.end();) {
     const auto& [open_step, round] = *it;
     // Whoever came while it waited for its sum was told that it is closed.
-    const bool had_closed = round.had_closed || IsComplete(open_step, round);
+    if (IsComplete(open_step, round)) {
+      highest_closed_ = std::max(highest_closed_, open_step);
+    }
     ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
       AddRepush(rank, open_step, failure);
     }
     if (const auto repush = repushes_.find(open_step);
         repush != repushes_.end()) {
-      repush->second.had_closed |= had_closed;
       repush->second.overhead.Merge(taken.overhead.Split(
           std::min(taken.overhead.bytes(),
                    round.contributors.size() * kContributorBytes)));
@@ -192,8 +200,6 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
     for (const Contributor& each : closed_.back().contributors->by_rank) {
       AddRepush(each.rank, closed_.back().step, failure);
     }
-    const auto repush = repushes_.find(closed_.back().step);
-    if (repush != repushes_.end()) repush->second.had_closed = true;
     ++failed.num_closed;
     closed_.pop_back();
   }
@@ -269,9 +275,7 @@ ClosedRound Rounds::Take(Step step, Round& round) {
 
 // A single contribution is its own sum.
 uint32_t Rounds::NumAveraged(size_t num_contributions) const {
-  if (policy_.aggregation == Aggregation::kSum || num_contributions < 2) {
-    return 0;
-  }
+  if (Adds(policy_.aggregation) || num_contributions < 2) return 0;
   const auto size = static_cast<uint32_t>(num_contributions);
   uint32_t num_trimmed = (size - 1) / 2;
   if (policy_.aggregation == Aggregation::kTrimmedMean) {
@@ -285,8 +289,15 @@ uint32_t Rounds::NumAveraged(size_t num_contributions) const {
 
 ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed = Take(step, round);
+  // Weights alone change nothing.
+  if (std::all_of(closed.slots.begin(), closed.slots.end(),
+                  [](const Slot& slot) { return slot.is_empty_list(); })) {
+    closed.slots.clear();
+  }
   closed.num_averaged = NumAveraged(closed.slots.size());
+  closed.total_weight = WeightOf(policy_.aggregation, closed.slots);
   last_closed_ = step;
+  highest_closed_ = std::max(highest_closed_, step);
   closed_.push_back({.step = step,
                      .contributors = ContributorsOf(round, closed.overhead),
                      .all_skipped = closed.slots.empty()});
@@ -360,7 +371,7 @@ RoundSteps Rounds::Steps() const {
 
 void Rounds::Restore(std::vector<AppliedRound> rounds) {
   for (AppliedRound& each : rounds) {
-    last_closed_ = last_applied_ = each.step;
+    last_closed_ = last_applied_ = highest_closed_ = each.step;
     closed_.push_back({.step = each.step,
                        .version = each.version,
                        .contributors = std::move(each.contributors)});

@@ -40,7 +40,8 @@ namespace tensorkv {
 //
 // So that memory does not grow with the number of workers, the contributions
 // of the ranks from 0 to the first missing one can be summed ahead, in their
-// order and in the accumulate type: the round's sum has the same bits.
+// order and in the accumulate type, but for means of integers: the round's sum
+// has the same bits.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
@@ -219,6 +220,9 @@ class Rounds {
   bool MayClose(Step step, const Round& round) const;
   // Returns by how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
+  // Returns whether some of the contributions can be summed ahead of the
+  // others. REQUIRES: there are some.
+  bool MaySumAhead(const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
   // Returns how many of so many contributions are averaged.
@@ -238,6 +242,10 @@ class Rounds {
   const RoundPolicy& policy_;
   Reservation overhead_;
   Step last_closed_ = 0, last_applied_ = 0;
+  // The highest step whose round has ever closed, or waited for its sum alone,
+  // be it that it failed then: whoever was not in one of up to here was told
+  // to go on, and may pass over it.
+  Step highest_closed_ = 0;
   OpenRounds open_;
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;

@@ -44,11 +44,7 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
       state->master_is_new = present.master_is_new;
     }
   }
-  if (!rule->Continues(*key.rule)) {
-    key.ResetUpdateCount();
-  } else if (state && key.rule_state) {
-    state->total_weight = key.rule_state->total_weight;
-  }
+  if (!rule->Continues(*key.rule)) key.ResetUpdateCount();
   key.rule = rule;
   std::swap(key.rule_state, state);
 }

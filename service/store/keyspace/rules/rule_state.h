@@ -25,11 +25,6 @@ struct RuleState : RefCounted {
   bool states_are_new = false;
   bool master_is_new = false;
 
-  // What the key's updates weigh together, of the rule `average`; 0 as long as
-  // each weighs 1, so that their number tells. Whole, because small weights
-  // would vanish in a difference from that. Guarded by the namespace's mutex.
-  double total_weight = 0;
-
   uint64_t size_bytes() const {
     uint64_t bytes = master ? master->size_bytes() : 0;
     for (const RefPtr<Buffer>& state : states) bytes += state->size_bytes();

@@ -91,8 +91,7 @@ absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,
                                             const UpdateRule& rule) {
   const bool keeps_master = rule.keeps_master(key.dtype());
-  const bool keeps_weight = rule.kind() == RuleKind::kAverage;
-  if (rule.num_states() == 0 && !keeps_master && !keeps_weight) return nullptr;
+  if (rule.num_states() == 0 && !keeps_master) return nullptr;
 
   const RuleState* present = key.rule_state.get();
   const bool keeps_states = CanKeepStates(key, rule);

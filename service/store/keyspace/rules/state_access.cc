@@ -1,7 +1,6 @@
 #include "service/store/keyspace/rules/state_access.h"
 
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,25 +10,11 @@
 #include "service/store/names.h"
 
 namespace tensorkv {
-namespace {
-
-// Returns where that state is which is a number of the key.
-// REQUIRES: the key has it.
-template <typename Key>
-auto* NumberOf(Key& key, absl::string_view state) {
-  using Number = std::conditional_t<std::is_const_v<Key>, const void, void>;
-  return state == kUpdateCountState
-             ? static_cast<Number*>(&key.update_count)
-             : static_cast<Number*>(&key.rule_state->total_weight);
-}
-
-}  // namespace
 
 std::vector<std::string> StateNames(const UpdateRule& rule, DType dtype) {
   std::vector<std::string> names;
   for (const StateSpec& spec : rule.states()) names.emplace_back(spec.name);
   if (rule.keeps_master(dtype)) names.emplace_back(kMasterState);
-  if (rule.kind() == RuleKind::kAverage) names.emplace_back(kTotalWeightState);
   return names;
 }
 
@@ -46,9 +31,6 @@ std::vector<KeyState> StatesOf(const StoredKey& key) {
       states.push_back({std::string(kMasterState), DType::kF32, key.shape(),
                         kept->master.get()});
     }
-  }
-  if (key.rule->kind() == RuleKind::kAverage) {
-    states.push_back({std::string(kTotalWeightState), DType::kF64, Shape()});
   }
   states.push_back({std::string(kUpdateCountState), DType::kU64, Shape()});
   return states;
@@ -86,8 +68,7 @@ absl::Status StateAccess::BeginEntry(const StoredKey& key, Entry& entry) {
   if (state.buffer == nullptr) {
     entry.is_number = true;
     if (!writes()) {
-      std::memcpy(tensor.mutable_data(), NumberOf(key, entry.state),
-                  size_bytes);
+      std::memcpy(tensor.mutable_data(), &key.update_count, size_bytes);
     }
   } else if (writes()) {
     copies_.push_back(
@@ -111,7 +92,7 @@ void StateAccess::End(StoredKey& key, const absl::Status& status,
   if (!writes() || !status.ok() || !key.rule->Continues(rule)) return;
   for (const Entry& entry : entries_) {
     if (!entry.is_number) continue;
-    std::memcpy(NumberOf(key, entry.state), entry.tensor.data(),
+    std::memcpy(&key.update_count, entry.tensor.data(),
                 entry.tensor.size_bytes());
   }
 }

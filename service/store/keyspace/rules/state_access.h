@@ -24,22 +24,20 @@ class StoredKey;
 // The states that every rule has, or may have.
 inline constexpr absl::string_view kMasterState = "master";
 inline constexpr absl::string_view kUpdateCountState = "update_count";
-// The state that keys with the rule `average` have besides.
-inline constexpr absl::string_view kTotalWeightState = "total_weight";
 
 // KeyState is the name by which Pull and Init call a state of a key.
 struct KeyState {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  // Where it is, on the key's device; null for those that are numbers of the
-  // key, the update count and the total weight.
+  // Where it is, on the key's device; null for the update count, a number of
+  // the key.
   Buffer* buffer = nullptr;
 };
 
 // Returns all states of a key: those of its rule, the master copy if there is
-// one, and its numbers. The buffers live as long as key.rule_state, and are
-// read and written by the key's updates and accesses alone. REQUIRES: the
+// one, and its update count. The buffers live as long as key.rule_state, and
+// are read and written by the key's updates and accesses alone. REQUIRES: the
 // namespace's mutex is held.
 std::vector<KeyState> StatesOf(const StoredKey& key);
 
@@ -80,7 +78,7 @@ class StateAccess final : public KeyAccess {
   struct Entry {
     std::string state;
     Tensor tensor;
-    // True if the state turned out to be a number of the key.
+    // True if the state turned out to be the update count.
     bool is_number = false;
   };
 

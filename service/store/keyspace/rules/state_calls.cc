@@ -1,7 +1,6 @@
 // SetState and GetState: states are copied in an access of each key between its
 // updates, which the calls wait for on no thread.
 
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -161,22 +160,10 @@ absl::StatusOr<GetStateReply> MakeReply(NamespaceState& state,
   return reply;
 }
 
-bool IsWeight(double number) { return std::isfinite(number) && number >= 0; }
-
 // Errors: InvalidArgument, if rules could not compute with a number of a key.
 absl::Status CheckNumbers(const SetStateRequest& request) {
   constexpr uint64_t kMost = uint64_t{1} << 53;  // exact in a double
   for (const SetStateEntry& entry : request.entries) {
-    // An expression may have states of these names, of other dtypes.
-    const bool is_weight = entry.state == kTotalWeightState &&
-                           entry.tensor.dtype() == DType::kF64 &&
-                           entry.tensor.num_elements() == 1;
-    if (is_weight && !IsWeight(entry.tensor.elements<double>()[0])) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Subject(entry.key, entry.state),
-                       ": expected a finite number of at least 0, got ",
-                       entry.tensor.elements<double>()[0]));
-    }
     if (entry.tensor.dtype() != DType::kU64) continue;
     const uint64_t count = entry.tensor.elements<uint64_t>()[0];
     if (count <= kMost) continue;

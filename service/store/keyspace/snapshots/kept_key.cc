@@ -55,7 +55,6 @@ void KeptKey::TakeRule(const StoredKey& key) {
   rule_ = key.rule;
   rule_state_ = key.rule_state;
   snapshot_.update_count = key.update_count;
-  snapshot_.total_weight = key.total_weight();
 }
 
 void KeptKey::TakeValue(StoredKey& key) {

@@ -49,14 +49,16 @@ void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
     }
   }
   if (owner == nullptr) return;
-  if (!key.is_updating &&
+  // What runs may be a read; a snapshot that is ready does not wait for it.
+  const bool is_there = !key.is_updating || since <= state.revisions.told();
+  if (is_there &&
       named.TryExtend(key.name(), since, key.revision, key.value.get())) {
     key.value_is_kept = true;
     return;
   }
   const FormerValuePtr former =
       named.Keep(key.name(), since, key.revision, key.value_bytes());
-  if (!key.is_updating) return TakeFor(named, key, *former);
+  if (is_there) return TakeFor(named, key, *former);
   named.Await(*former);
   PendingUpdate capture;
   capture.access = MakeRefCounted<ValueCapture>(former, &named);

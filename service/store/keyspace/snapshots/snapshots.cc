@@ -409,7 +409,6 @@ RefPtr<StateAccess> RestoreStates(KeySnapshot& snapshot, bool is_on_host,
   auto access = MakeRefCounted<StateAccess>(StateAccess::Kind::kWrite);
   if (key.rule_state == nullptr) return access;
   RuleState& state = *key.rule_state;
-  state.total_weight = snapshot.total_weight;
   const absl::Span<const StateSpec> specs = key.rule->states();
   std::vector<Tensor*> saved;
   for (const StateSpec& spec : specs) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -31,10 +32,11 @@ struct QueuedCall : RefCounted {
 
 // One update of one key, ready to run.
 struct PendingUpdate {
-  // Summed in this order, unless num_averaged says more; at least one.
+  // Added in this order, unless these fields say more; at least one.
   Slots slots;
-  // Says what TensorUpdate says.
+  // Say what TensorUpdate and ContributionWeights say; unset: no mean.
   uint32_t num_averaged = 0;
+  std::optional<double> total_weight;
   // Count the contributions until the update has run.
   Reservation tensor_reservation;
   Reservation overhead;

@@ -99,6 +99,8 @@ absl::Span<const TensorUpdate> RowBatches::Next() {
   views_.clear();
   packings_.clear();
   packed_firsts_.clear();
+  factors_.clear();
+  weights_.clear();
   states_.clear();
   if (row_elements_ == 0) return {};
   while (!IsFull()) {
@@ -171,7 +173,7 @@ void RowBatches::AddUnnamed(int64_t end_row) {
   } else {
     num_rows = std::min(num_rows, NumZeros(row_elements_) / row_elements_);
     AddView({accumulate_type_, num_rows * row_elements_, options_.zeros},
-            nullptr, 0);
+            nullptr, 0, /*factor=*/1);
   }
   AddUpdate(next_row_, num_rows, first_view);
 }
@@ -191,12 +193,14 @@ void RowBatches::AddPart(const Slot& slot, int64_t num_elements, int64_t first,
                          int64_t count) {
   const TensorView all = {slot.dtype, num_elements, slot.data};
   const Packing* const packing = slot.packing();
-  AddView(Part(all, packing == nullptr ? first : 0, count), packing, first);
+  AddView(Part(all, packing == nullptr ? first : 0, count), packing, first,
+          slot.factor());
 }
 
 void RowBatches::AddView(const TensorView& view, const Packing* packing,
-                         uint64_t packed_first) {
+                         uint64_t packed_first, double factor) {
   views_.push_back(view);
+  if (options_.total_weight) factors_.push_back(factor);
   if (!has_packed_) return;
   packings_.push_back(packing);
   packed_firsts_.push_back(packed_first);
@@ -247,6 +251,18 @@ void RowBatches::Connect() {
     }
     updates_[i].states =
         absl::MakeConstSpan(states_).subspan(i * num_states, num_states);
+  }
+  if (options_.total_weight) ConnectWeights();
+}
+
+void RowBatches::ConnectWeights() {
+  weights_.reserve(updates_.size());
+  for (size_t i = 0; i < updates_.size(); ++i) {
+    const size_t count = updates_[i].contributions.size();
+    weights_.push_back(
+        {absl::MakeConstSpan(factors_).subspan(first_views_[i], count),
+         *options_.total_weight});
+    updates_[i].weights = &weights_.back();
   }
 }
 

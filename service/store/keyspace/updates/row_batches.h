@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,6 +60,8 @@ class RowBatches {
     // may be null unless all rows are to be updated, and none of the
     // contributions is a tensor.
     const void* zeros = nullptr;
+    // Says what ContributionWeights says; unset: there are no weights.
+    std::optional<double> total_weight;
     // Has the rows that are updated follow one another in `whole.value`.
     bool is_compact = false;
   };
@@ -100,7 +103,7 @@ class RowBatches {
                 int64_t num_rows);
   // `packed_first` is where in what is packed the view begins.
   void AddView(const TensorView& view, const Packing* packing,
-               uint64_t packed_first);
+               uint64_t packed_first, double factor);
   // Adds the view of `count` elements of a contribution, from its element
   // `first` on.
   void AddPart(const Slot& slot, int64_t num_elements, int64_t first,
@@ -112,6 +115,7 @@ class RowBatches {
   bool IsFull() const;
   // Has the updates refer to their views.
   void Connect();
+  void ConnectWeights();
 
   Options options_;
   const DType accumulate_type_;
@@ -133,6 +137,8 @@ class RowBatches {
   std::vector<TensorView> views_;
   std::vector<const Packing*> packings_;
   std::vector<uint64_t> packed_firsts_;
+  std::vector<double> factors_;
+  std::vector<ContributionWeights> weights_;
   std::vector<MutableTensorView> states_;
 };
 

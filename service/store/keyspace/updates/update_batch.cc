@@ -29,10 +29,6 @@ void DescribeExtras(const UpdateItem& item, const UpdateExtras& extras,
                     TensorUpdate& update) {
   const StoredKey& key = *item.key;
   if (item.rule->takes_seed()) update.seed = SeedOf(key.name());
-  if (extras.weighted_average) {
-    update.rule = extras.weighted_average.get();
-    update.update_count = 1;
-  }
   update.num_averaged = extras.num_averaged;
   if (extras.multipliers) update.multipliers = *extras.multipliers;
   if (key.shape().rank() > 0) update.num_rows = key.num_rows();
@@ -49,18 +45,30 @@ void UpdateBatch::Begin(size_t num_updates, size_t num_slots,
   num_updates_ = 0;
   num_slots_ = num_slots;
   packings_.clear();
+  factors_.clear();
+  weights_.clear();
   states_.clear();
   copied_.clear();
   states_.reserve(num_states);  // the updates refer to the elements
 }
 
-void UpdateBatch::AddStates(const StoredKey& key, const UpdateExtras& extras) {
+void UpdateBatch::AddRest(const StoredKey& key, const UpdateExtras& extras,
+                          absl::Span<const Slot> slots) {
   is_as_made_ = false;
+  if (extras.total_weight) AddWeights(*extras.total_weight, slots);
   if (!extras.rule_state) return;
   const size_t first = states_.size();
   AppendStates(key, *extras.rule_state, states_);
   updates_[num_updates_ - 1].states =
       absl::MakeConstSpan(states_).subspan(first);
+}
+
+void UpdateBatch::AddWeights(double total, absl::Span<const Slot> slots) {
+  factors_.reserve(num_slots_);
+  weights_.reserve(updates_.size());
+  for (const Slot& slot : slots) factors_.push_back(slot.factor());
+  weights_.push_back({absl::MakeConstSpan(factors_).last(slots.size()), total});
+  updates_[num_updates_ - 1].weights = &weights_.back();
 }
 
 void UpdateBatch::AddPackings(absl::Span<const Slot> slots) {

@@ -59,7 +59,7 @@ class UpdateBatch {
            absl::Span<const TensorView> tensors, absl::Span<const Slot> slots) {
     TensorUpdate& update = updates_[num_updates_++];
     Describe(item, extras, tensors, update);
-    if (extras != nullptr) AddStates(*item.key, *extras);
+    if (extras != nullptr) AddRest(*item.key, *extras, slots);
     if (!slots.empty()) AddPackings(slots);
   }
   // Adds a copy of an item's whole value to its target.
@@ -70,8 +70,11 @@ class UpdateBatch {
   }
 
  private:
-  // Add to the last update its states, and how its contributions are packed.
-  void AddStates(const StoredKey& key, const UpdateExtras& extras);
+  // Add to the last update its states and the weights of its contributions, and
+  // how these are packed.
+  void AddRest(const StoredKey& key, const UpdateExtras& extras,
+               absl::Span<const Slot> slots);
+  void AddWeights(double total, absl::Span<const Slot> slots);
   void AddPackings(absl::Span<const Slot> slots);
 
   // More than num_updates_: what follows is used for the next ones.
@@ -81,6 +84,8 @@ class UpdateBatch {
   bool is_as_made_ = true;
   size_t num_slots_ = 0;
   std::vector<const Packing*> packings_;
+  std::vector<double> factors_;
+  std::vector<ContributionWeights> weights_;
   std::vector<MutableTensorView> states_;
   std::vector<TensorView> copied_;
 };

@@ -4,7 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATES_UPDATE_ITEM_H_
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "base/ref_counted.h"
@@ -49,8 +49,9 @@ struct UpdateOrigin {
 // Holds what an item has that most lack.
 struct UpdateExtras {
   uint32_t item = 0;  // the index of the item that has it
-  // Says what TensorUpdate says.
+  // Say what PendingUpdate says.
   uint32_t num_averaged = 0;
+  std::optional<double> total_weight;
   // Not null: nothing is updated.
   RefPtr<KeyAccess> access;
   RefPtr<RuleState> rule_state;
@@ -58,11 +59,6 @@ struct UpdateExtras {
   // Where the new value goes, unless it is written in place; null until the
   // pass has allocated or adopted it. In the end, the old value.
   RefPtr<Buffer> target;
-  // In the place of the item's rule, where weights bear on the update.
-  std::unique_ptr<const UpdateRule> weighted_average;
-  // The weight of the update, and RuleState::total_weight before it.
-  double weight = 1;
-  double total_weight = 0;
   bool is_in_place = true;
   // True if the target is counted as retained, as snapshots have the value.
   bool is_retained = false;
@@ -70,8 +66,6 @@ struct UpdateExtras {
   bool adopts = false;
   // True if some of the slots bring rows.
   bool is_of_rows = false;
-  // True if weights bear on the update.
-  bool is_weighted = false;
   bool must_fill_states = false;
   bool must_fill_master = false;
   absl::Status status;

@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "service/store/counted_buffer.h"
 #include "service/store/keyspace/push/staged_tensors.h"
-#include "service/store/keyspace/rounds/weighted_sum.h"
 #include "service/store/keyspace/updates/row_batches.h"
 #include "service/store/names.h"
 
@@ -22,16 +21,11 @@ constexpr size_t kUpdatesOfBatch = 1024;
 // Says how far ahead of an update the memory of others is fetched.
 constexpr size_t kUpdatesAhead = 8;
 
-// Returns whether the entry brings a tensor and nothing else.
+// Returns whether the entry brings a tensor and nothing else, but for a weight,
+// which changes nothing of its key's only entry.
 bool IsTensor(const PushEntry& entry) {
   return !entry.skip && !entry.encoding && !entry.rows &&
-         (entry.weight == 0 || entry.weight == 1) && entry.tensor.has_data();
-}
-
-// Returns how much the updates before one weigh together, of which the key's
-// total weight is known if it is not 0.
-double WeightBefore(double total_weight, uint64_t update_count) {
-  return total_weight != 0 ? total_weight : update_count - 1.0;
+         entry.tensor.has_data();
 }
 
 }  // namespace
@@ -43,8 +37,10 @@ void UpdatePass::Reserve(size_t num_updates) {
 
 void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   AddItem(key, update.call, update.revision).round = update.round;
-  if (update.num_averaged > 0) {
-    Extend(items_.back()).num_averaged = update.num_averaged;
+  if (update.num_averaged > 0 || update.total_weight) {
+    Extras& extras = Extend(items_.back());
+    extras.num_averaged = update.num_averaged;
+    extras.total_weight = update.total_weight;
   }
   const bool has_reservation = update.value_reservation.bytes() > 0;
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
@@ -165,13 +161,8 @@ void UpdatePass::End(bool has_reservation) {
   if (key.rule_state) TakeStates(item);
   if (key.multipliers) Extend(item).multipliers = key.multipliers;
   bool has_rows = false;
-  bool has_weights = item.rule->kind() == RuleKind::kAverage;
-  for (const Slot& slot : SlotsOf(item)) {
-    has_rows |= bool{slot.rows};
-    has_weights |= slot.has_weight;
-  }
+  for (const Slot& slot : SlotsOf(item)) has_rows |= bool{slot.rows};
   if (has_rows) needs_thread_ = Extend(item).is_of_rows = true;
-  if (has_weights) TakeWeights(item);
   const bool adopts = has_reservation && CanAdopt(item);
   key.value_is_changing = !adopts && key.is_writable();
   if (!key.value_is_changing) TakeTarget(item, adopts, has_reservation);
@@ -218,23 +209,6 @@ void UpdatePass::TakeStates(Item& item) {
   }
 }
 
-void UpdatePass::TakeWeights(Item& item) {
-  const absl::Span<const Slot> slots = SlotsOf(item);
-  Extras& extras = Extend(item);
-  extras.is_weighted = HasWeights(slots);
-  if (item.rule->kind() == RuleKind::kAverage) {
-    double& total_weight = extras.rule_state->total_weight;
-    extras.weight = MeanWeight(slots);
-    extras.total_weight = total_weight;
-    extras.is_weighted |= total_weight != 0;
-    if (extras.is_weighted) {
-      total_weight =
-          WeightBefore(total_weight, item.update_count) + extras.weight;
-    }
-  }
-  needs_thread_ |= extras.is_weighted;
-}
-
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
   uint64_t state_bytes = 0;
   if (const Extras* const extras = ExtrasOf(item)) {
@@ -249,7 +223,7 @@ uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
   for (const Slot& slot : SlotsOf(item)) {
     slot_bytes += num_elements * SizeOf(slot.dtype);
   }
-  // For a mean, each is compared with each.
+  // For a mean of those in the middle, each is compared with each.
   if (ExtrasOf(item) && ExtrasOf(item)->num_averaged > 0) {
     slot_bytes *= item.num_tensors;
   }
@@ -272,7 +246,7 @@ uint64_t UpdatePass::WorkBytesOfRows(const Item& item,
 bool UpdatePass::CanAdopt(const Item& item) const {
   const Slot& slot = slots_[item.first_slot];
   return item.rule->kind() == RuleKind::kAssign && item.num_tensors == 1 &&
-         !slot.has_weight && slot.dtype == item.key->dtype() &&
+         !slot.is_weighted && slot.dtype == item.key->dtype() &&
          !slot.encoding && !slot.rows &&
          CanBecomeValue(*memory_.device().contributions, slot.buffer.get(),
                         item.key->value_bytes());
@@ -358,7 +332,8 @@ absl::Status UpdatePass::UpdateRows(const Item& item,
   RowBatches::Options options = {
       .num_rows = item.key->num_rows(),
       .slots = SlotsOf(item),
-      .update_all_rows = UpdatesAllRows(SlotsOf(item))};
+      .update_all_rows = UpdatesAllRows(SlotsOf(item)),
+      .total_weight = extras.total_weight};
   Describe(item, &extras, /*tensors=*/{}, options.whole);
   options.whole.states = states;
   // The value was copied to where the new one goes.
@@ -405,7 +380,6 @@ absl::Status UpdatePass::Prepare() {
     }
   }
   RETURN_IF_ERROR(FillMasters());
-  if (needs_thread_) PrepareWeighted();
   return absl::OkStatus();
 }
 
@@ -423,63 +397,6 @@ absl::Status UpdatePass::FillMasters() {
     conversion.contributions = absl::MakeConstSpan(&stored.back(), 1);
   }
   return conversions.empty() ? absl::OkStatus() : device_.Apply(conversions);
-}
-
-void UpdatePass::PrepareWeighted() {
-  WeightedSums sums;
-  std::vector<std::pair<Extras*, Slot>> summed;
-  for (Extras& extras : extras_) {
-    if (!extras.is_weighted || !extras.status.ok()) continue;
-    absl::StatusOr<Slot> sum = PrepareWeighted(extras, sums);
-    extras.status = sum.status();
-    if (sum.ok() && sum->buffer) summed.emplace_back(&extras, *std::move(sum));
-  }
-  const absl::Status status = sums.Run(device_);
-  for (auto& [extras, sum] : summed) {
-    extras->status = status;
-    Item& item = ItemOf(*extras);
-    tensors_[item.first_tensor] = {sum.dtype, item.key->num_elements(),
-                                   sum.data};
-    slots_[item.first_slot] = std::move(sum);
-    item.num_tensors = 1;
-  }
-}
-
-// A single contribution needs no multiplication: its weight is in the rule.
-absl::StatusOr<Slot> UpdatePass::PrepareWeighted(Extras& extras,
-                                                 WeightedSums& sums) {
-  const Item& item = ItemOf(extras);
-  const absl::Span<const Slot> slots = SlotsOf(item);
-  if (item.rule->kind() != RuleKind::kAverage) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "key ", Quoted(item.key->name()),
-        ": contributions with weights came before the rule changed to ",
-        item.rule->spec().name));
-  }
-  RETURN_IF_ERROR(CheckWeightsHaveNoRows(item.key->name(), slots));
-  const bool is_simple = slots.size() == 1 && HasFactors(slots);
-  ASSIGN_OR_RETURN(
-      UpdateRule rule,
-      WeightedAverage(*item.rule,
-                      {.weight = extras.weight,
-                       .weight_before = WeightBefore(extras.total_weight,
-                                                     item.update_count)},
-                      is_simple ? 1 : extras.weight));
-  extras.weighted_average = std::make_unique<UpdateRule>(std::move(rule));
-  return !is_simple && HasFactors(slots) ? AddSum(item, sums) : Slot();
-}
-
-absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
-                                        WeightedSums& sums) const {
-  MutableTensorView view = {AccumulateType(item.key->dtype()),
-                            item.key->num_elements()};
-  Slot sum;
-  ASSIGN_OR_RETURN(sum.buffer, Allocate(view.size_bytes()));
-  sum.dtype = view.dtype;
-  sum.data = sum.buffer->data();
-  view.data = sum.buffer->mutable_data();
-  sums.Add(SlotsOf(item), view);
-  return sum;
 }
 
 void UpdatePass::RunAccesses() {
@@ -531,12 +448,9 @@ void UpdatePass::MakeBatch(size_t begin, size_t end) {
 // old one must still be filled.
 void UpdatePass::Undo(const Item& item) const {
   StoredKey& key = *item.key;
-  // Not if the count has begun anew, under another rule.
-  const bool counts = key.counts_running_update;
   key.EndCount(/*is_applied=*/false);
   const Extras* const extras = ExtrasOf(item);
   if (extras == nullptr || !extras->rule_state || !key.rule_state) return;
-  if (counts) key.rule_state->total_weight = extras->total_weight;
   const RuleState& old = *extras->rule_state;
   RuleState& present = *key.rule_state;
   if (present.states == old.states) {

@@ -17,7 +17,6 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_work.h"
-#include "service/store/keyspace/rounds/weighted_sum.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/updates/update_batch.h"
 #include "service/store/keyspace/updates/update_item.h"
@@ -153,10 +152,8 @@ class UpdatePass {
       StoredKey* key, const RefPtr<QueuedCall>& call, uint64_t revision);
   // Has the last item be an access.
   void EndAccess(RefPtr<KeyAccess> access);
-  // Have the item use its key's states, and fill those that are new, and add
-  // what its contributions weigh to the weights of the key's mean.
+  // Has the item use its key's states, and fill those that are new.
   void TakeStates(Item& item);
-  void TakeWeights(Item& item);
   // Has the new value go elsewhere: to the buffer of the only slot, or to one
   // that Run allocates.
   void TakeTarget(Item& item, bool adopts, bool has_reservation);
@@ -187,13 +184,6 @@ class UpdatePass {
   // Does all that can fail for want of memory.
   absl::Status Prepare();
   absl::Status FillMasters();
-  // Makes the rules and sums of the items that are weighted.
-  void PrepareWeighted();
-  // Returns the slot of a weighted item, which is empty where its contributions
-  // are to be summed first; these are added to `sums`.
-  absl::StatusOr<Slot> PrepareWeighted(Extras& extras, WeightedSums& sums);
-  // Returns where the item's sum goes.
-  absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   // Makes the batch of the items from number `begin` to before number `end`.
   void MakeBatch(size_t begin, size_t end);
   // Returns uploads and batch as a plan for the device.
@@ -221,7 +211,7 @@ class UpdatePass {
   std::vector<Extras> extras_;
   uint64_t work_bytes_ = 0;
   size_t num_states_ = 0;      // of all items
-  bool needs_thread_ = false;  // for rows, weights, or an access
+  bool needs_thread_ = false;  // for rows, or an access
   bool adopts_ = false;        // some slot's buffer becomes a value
   // The contributions, as backends take them, and with what else they bring.
   std::vector<TensorView> tensors_;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/scoped_blocking_call.h"
 #include "client/internal/retry/retrying_connection.h"
 #include "contract/retry_delay.h"
 #include "gmock/gmock.h"
@@ -266,6 +269,25 @@ TEST(SystemRetryEnvironmentTest, RunsWhatComesAfterAPause) {
   EXPECT_GE(environment.now() - start, absl::Milliseconds(1));
   has_run_before.WaitForNotification();
   has_run_during.WaitForNotification();
+}
+
+// They are more than the threads that anybody makes beforehand.
+TEST(SystemRetryEnvironmentTest, PausesEndThoughWhatComesAfterOthersBlocks) {
+  const size_t num_pauses = 64 + 4 * std::thread::hardware_concurrency();
+  const RetryEnvironment environment = SystemRetryEnvironment();
+  std::atomic<size_t> num_left = num_pauses;
+  Notification all_block, all_have_ended;
+
+  for (size_t i = 0; i < num_pauses; ++i) {
+    environment.run_after(absl::ZeroDuration(), nullptr, [&] {
+      const ScopedBlockingCall waits;
+      if (--num_left == 0) all_block.Notify();
+      all_block.WaitForNotification();
+      if (++num_left == num_pauses) all_have_ended.Notify();
+    });
+  }
+
+  all_have_ended.WaitForNotification();
 }
 
 // A server without threads of gRPC, which would look after the client's
