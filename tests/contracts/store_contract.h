@@ -116,12 +116,19 @@ class SnapshotContractTest : public StoreContractTest {
   }
 };
 
+// What has changed, of snapshots of one server.
+class ChangesContractTest : public SnapshotContractTest {
+ protected:
+  bool has_deltas() const { return device() == "cpu"; }
+};
+
 // Runs every suite on the stores that `factory` makes.
 #define INSTANTIATE_STORE_CONTRACT(suite, prefix, factory) \
   INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::Values(factory));
 #define INSTANTIATE_STORE_CONTRACTS(prefix, factory)                    \
   FOR_EVERY_STORE_CONTRACT(INSTANTIATE_STORE_CONTRACT, prefix, factory) \
   INSTANTIATE_STORE_CONTRACT(SnapshotContractTest, prefix, factory)     \
+  INSTANTIATE_STORE_CONTRACT(ChangesContractTest, prefix, factory)      \
   static_assert(true)
 
 }  // namespace tensorkv::testing
