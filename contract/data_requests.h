@@ -17,6 +17,7 @@
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
+#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 
@@ -103,7 +104,11 @@ struct PullEntry {
   Version min_version = 0;
   // A PullRows reads only these rows; other pulls have none.
   RefPtr<const RowIds> rows;
+  // The token of the value that the caller holds; empty: none.
+  std::string held;
 };
+
+using v1::PullChanges;
 
 struct PullRequest {
   std::string name_space;
@@ -119,13 +124,33 @@ struct PullRequest {
   uint64_t max_reply_bytes = 0;
   // The snapshot that is read; nothing: the present values.
   std::optional<SnapshotReference> at;
+  // Asks for what has changed since what the caller holds.
+  std::optional<PullChanges> changes;
+};
+
+struct Delta {
+  uint64_t digest = 0;
+};
+
+// Says of a value what has changed since the one that the caller holds.
+struct ValueChange final : RefCounted {
+  std::string token;
+  bool unchanged = false;
+  std::optional<Delta> delta;
 };
 
 struct Value {
+  // Returns whether `tensor` is the value: neither nothing nor a delta.
+  bool is_whole() const {
+    return !change || (!change->unchanged && !change->delta);
+  }
+
   Version version = 0;
   Tensor tensor;
   // How many contributions the round had for which the call waited; 0 if none.
   uint32_t num_contributions = 0;
+  // Null unless the call asks for changes.
+  RefPtr<const ValueChange> change;
 };
 
 struct PullReply {

@@ -5,6 +5,7 @@
 #define TENSORKV_CONTRACT_ENTRY_FIELDS_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/base/attributes.h"
 #include "absl/status/status.h"
@@ -194,17 +195,47 @@ using PushRowsEntryFields = Fields<
 
 using PullEntryFields = Fields<
     Text<v1::PullEntry::kKeyFieldNumber, &PullEntry::key>,
-    Number<v1::PullEntry::kMinVersionFieldNumber, &PullEntry::min_version>>;
+    Number<v1::PullEntry::kMinVersionFieldNumber, &PullEntry::min_version>,
+    Bytes<v1::PullEntry::kHeldFieldNumber, &PullEntry::held>>;
 
 using PullRowsEntryFields = Fields<
     Text<v1::PullRowsEntry::kKeyFieldNumber, &PullEntry::key>,
     Number<v1::PullRowsEntry::kMinVersionFieldNumber, &PullEntry::min_version>,
     Rows<v1::PullRowsEntry::kRowsFieldNumber, &PullEntry::rows>>;
 
+using ValueChangeFields = Fields<
+    Bytes<v1::ValueChange::kTokenFieldNumber, &ValueChange::token>,
+    Number<v1::ValueChange::kUnchangedFieldNumber, &ValueChange::unchanged>,
+    Message<Fixed<v1::Delta::kDigestFieldNumber, &Delta::digest>,
+            v1::ValueChange::kDeltaFieldNumber, &ValueChange::delta>>;
+
+// The change of a value, which few calls ask for.
+struct ChangeOfValue {
+  static constexpr Tag kTag = RunTag(v1::Value::kChangeFieldNumber);
+  static void Read(MessageReader& in, Value& value) {
+    if (in.Accept(kTag)) ReadPresent(in, value);
+  }
+  static void Write(const Value& value, WireWriter& out) {
+    if (value.change) WritePresent(*value.change, out);
+  }
+
+ private:
+  ABSL_ATTRIBUTE_NOINLINE static void ReadPresent(MessageReader& in,
+                                                  Value& value) {
+    auto change = MakeRefCounted<ValueChange>();
+    in.ReadMessage([&] { ValueChangeFields::Read(in, *change); });
+    value.change = std::move(change);
+  }
+  ABSL_ATTRIBUTE_NOINLINE static void WritePresent(const ValueChange& change,
+                                                   WireWriter& out) {
+    out.Message(kTag, [&] { ValueChangeFields::Write(change, out); });
+  }
+};
+
 using ValueFields = Fields<
     Number<v1::Value::kVersionFieldNumber, &Value::version>,
     Number<v1::Value::kNumContributionsFieldNumber, &Value::num_contributions>,
-    WholeTensor<v1::Value::kTensorFieldNumber, &Value::tensor>>;
+    ChangeOfValue, WholeTensor<v1::Value::kTensorFieldNumber, &Value::tensor>>;
 
 using PushResultFields =
     Fields<Number<v1::PushResult::kVersionFieldNumber, &PushResult::version>,

@@ -137,6 +137,8 @@ struct FieldsOf<PullRequest>
     : Fields<PullFields<v1::PullRequest>,
              Choice<v1::PullRequest::kDtypeFieldNumber, &PullRequest::dtype>,
              Generated<v1::PullRequest::kAtFieldNumber, &PullRequest::at>,
+             Generated<v1::PullRequest::kChangesFieldNumber,
+                       &PullRequest::changes>,
              Entries<PullEntryFields, v1::PullRequest::kEntriesFieldNumber,
                      &PullRequest::entries>> {};
 template <>

@@ -109,11 +109,18 @@ bool Eventually(const std::function<bool()>& condition);
 FOR_EVERY_STORE_CONTRACT(DECLARE_STORE_CONTRACT)
 #undef DECLARE_STORE_CONTRACT
 
+// What has changed since what a reader holds.
+class ChangesContractTest : public StoreContractTest {
+ protected:
+  bool has_deltas() const { return device() == "cpu"; }
+};
+
 // Runs every suite on the stores that `factory` makes.
 #define INSTANTIATE_STORE_CONTRACT(suite, prefix, factory) \
   INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::Values(factory));
 #define INSTANTIATE_STORE_CONTRACTS(prefix, factory)                    \
   FOR_EVERY_STORE_CONTRACT(INSTANTIATE_STORE_CONTRACT, prefix, factory) \
+  INSTANTIATE_STORE_CONTRACT(ChangesContractTest, prefix, factory)      \
   static_assert(true)
 
 }  // namespace tensorkv::testing

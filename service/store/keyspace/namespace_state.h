@@ -26,6 +26,7 @@
 #include "service/store/keyspace/key_table.h"
 #include "service/store/keyspace/moves/moving_keys.h"
 #include "service/store/keyspace/namespace.h"
+#include "service/store/keyspace/pull/delta_cache.h"
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/revisions.h"
 #include "service/store/keyspace/rounds/grace_times.h"
@@ -172,6 +173,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   NamespaceMemory memory;
   const std::unique_ptr<TensorPlacement> tensor_placement;
   const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
+  const std::unique_ptr<DeltaCache> deltas;
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.

@@ -121,12 +121,33 @@ void EncodePushPullRequest(const PushPullRequest& request, TensorEncoder encode,
   EncodePushRequest(request, encode, proto->mutable_push());
 }
 
+RefPtr<const ValueChange> DecodeChangeIfPresent(const v1::Value& proto) {
+  if (!proto.has_change()) return nullptr;
+  auto change = MakeRefCounted<ValueChange>();
+  change->token = proto.change().token();
+  change->unchanged = proto.change().unchanged();
+  if (proto.change().has_delta()) {
+    change->delta = Delta{.digest = proto.change().delta().digest()};
+  }
+  return change;
+}
+
+void EncodeChangeIfPresent(const Value& value, v1::Value* proto) {
+  if (!value.change) return;
+  v1::ValueChange& change = *proto->mutable_change();
+  change.set_token(value.change->token);
+  change.set_unchanged(value.change->unchanged);
+  if (!value.change->delta) return;
+  change.mutable_delta()->set_digest(value.change->delta->digest);
+}
+
 absl::StatusOr<PullReply> DecodeValues(RepeatedPtrField<v1::Value>& protos,
                                        TensorDecoder decode) {
   const auto decode_value =
       [decode](v1::Value& proto) -> absl::StatusOr<Value> {
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto, decode));
-    return Value{proto.version(), std::move(tensor), proto.num_contributions()};
+    return Value{proto.version(), std::move(tensor), proto.num_contributions(),
+                 DecodeChangeIfPresent(proto)};
   };
   PullReply reply;
   ASSIGN_OR_RETURN(reply.values, DecodeAll(protos, decode_value));
@@ -139,6 +160,7 @@ void EncodeValues(const PullReply& reply, TensorEncoder encode,
     v1::Value* proto = protos->Add();
     proto->set_version(value.version);
     proto->set_num_contributions(value.num_contributions);
+    EncodeChangeIfPresent(value, proto);
     encode(value.tensor, proto->mutable_tensor());
   }
 }
@@ -192,9 +214,11 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   request.max_reply_bytes = proto.max_reply_bytes();
   ASSIGN_OR_RETURN(request.dtype, DecodeDTypeIfPresent(proto));
   if (proto.has_at()) request.at = proto.at();
+  if (proto.has_changes()) request.changes = proto.changes();
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
-    request.entries.push_back({entry.key(), entry.min_version()});
+    request.entries.push_back(
+        {entry.key(), entry.min_version(), nullptr, entry.held()});
   }
   return request;
 }
@@ -207,10 +231,12 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   proto->set_max_reply_bytes(request.max_reply_bytes);
   proto->set_dtype(static_cast<v1::DType>(request.dtype));
   if (request.at) *proto->mutable_at() = *request.at;
+  if (request.changes) *proto->mutable_changes() = *request.changes;
   for (const PullEntry& entry : request.entries) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_min_version(entry.min_version);
+    out->set_held(entry.held);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/counted_buffer.h"
+#include "service/store/keyspace/pull/held_values.h"
 #include "service/store/keyspace/pull/pull_call.h"
 #include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/pull/row_check.h"
@@ -33,11 +34,13 @@ absl::Status CheckFields(const PullRequest& request) {
   return absl::OkStatus();
 }
 
-// Reads all entries of the snapshot, whose values the reply keeps. REQUIRES:
-// the mutex is held.
+// Reads all entries of the snapshot, whose values the reply keeps, and into
+// `held`, unless it is null, what the caller holds of them. REQUIRES: the
+// mutex is held.
 absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
                                   const PullRequest& request,
-                                  const NamedSnapshot& snapshot) {
+                                  const NamedSnapshot& snapshot,
+                                  HeldValues* held) {
   PullReply reply;
   reply.snapshot_number = snapshot.number;
   reply.values.reserve(request.entries.size());
@@ -50,6 +53,9 @@ absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
       RETURN_IF_ERROR(CheckRowIds(entry.key, value.tensor, *entry.rows));
     }
     reply.values.push_back({value.version, std::move(value.tensor)});
+    if (held != nullptr) {
+      held->Add(state, entry, snapshot.revision, reply);
+    }
   }
   return reply;
 }
@@ -109,10 +115,17 @@ void SendRowsOf(NamespaceState& state, PullRequest request, PullReply reply,
 // Answers with what was read, without the mutex.
 void SendRead(NamespaceState& state, PullRequest request,
               const CallContext& context, absl::StatusOr<PullReply> reply,
-              ReplyCallback<PullReply> done) {
+              std::unique_ptr<HeldValues> held, ReplyCallback<PullReply> done) {
   const bool is_of_rows =
       !request.entries.empty() && bool{request.entries.front().rows};
   if (!reply.ok()) return std::move(done)(reply.status());
+  if (held) {
+    return SendChanges(state,
+                       {.dtype = request.dtype,
+                        .max_bytes = context.max_reply_bytes,
+                        .cancellation = context.cancellation},
+                       *std::move(held), *std::move(reply), std::move(done));
+  }
   std::optional<PullCast> cast;
   if (request.dtype != DType::kUnknown) cast.emplace(request.dtype, *reply);
   absl::Status status = CheckReplyBytes(
@@ -144,17 +157,18 @@ void StartPullAt(NamespaceState& state, PullRequest request,
                             .bytes = WaitingBytes(state, request)};
   // Nobody reads it any more when it is sent.
   const auto shared = std::make_shared<PullRequest>(std::move(request));
+  auto held = shared->changes ? std::make_unique<HeldValues>(*shared) : nullptr;
   const CallContext rest = {.max_reply_bytes = context.max_reply_bytes,
                             .cancellation = context.cancellation};
   StartAtSnapshot<PullReply>(
       state, at, std::move(context),
-      [&state, shared](NamedSnapshot& snapshot) {
-        return ReadAll(state, *shared, snapshot);
+      [&state, shared, held = held.get()](NamedSnapshot& snapshot) {
+        return ReadAll(state, *shared, snapshot, held);
       },
-      [&state, shared, rest,
+      [&state, shared, rest, held = std::move(held),
        done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
         SendRead(state, std::move(*shared), rest, std::move(reply),
-                 std::move(done));
+                 std::move(held), std::move(done));
       },
       size);
 }

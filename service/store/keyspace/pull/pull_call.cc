@@ -40,6 +40,10 @@ absl::Status CheckFields(const NamespaceState& state,
                      NameOf(request.dtype)));
   }
   RETURN_IF_ERROR(CheckCast(request.dtype));
+  if (has_rows && request.changes) {
+    return absl::InvalidArgumentError(
+        "changes of a pull: expected none for rows, got some");
+  }
   if (has_rows && has_tensors) {
     return absl::InvalidArgumentError(
         "entries of a pull: expected rows in all or in none");
@@ -97,7 +101,7 @@ PullCall::PullCall(NamespaceState& state, PullRequest&& request, Step last,
       reached_(last),
       last_(last),
       done_(std::move(done)) {
-  if (request_.dtype != DType::kUnknown) {
+  if (request_.dtype != DType::kUnknown || request_.changes) {
     cancellation_ = this->context.cancellation;
   }
 }
@@ -105,7 +109,7 @@ PullCall::PullCall(NamespaceState& state, PullRequest&& request, Step last,
 uint64_t WaitingBytes(const NamespaceState& state, const PullRequest& request) {
   uint64_t bytes = 0;
   for (const PullEntry& entry : request.entries) {
-    bytes += kEntryOverheadBytes + entry.key.capacity();
+    bytes += kEntryOverheadBytes + entry.key.capacity() + entry.held.capacity();
     if (!entry.rows) continue;
     const Tensor& ids = entry.rows->tensor();
     // Ids of a stream have been staged.
@@ -127,6 +131,7 @@ bool PullCall::CanEnd() {
     answer_ = std::move(reply);
     return true;
   }
+  held_.reset();
   reason = awaited_step > 0 ? WaitReason::kStaleness
                             : ReasonToWait(request_.entries[position_]);
   topic = awaited_step > 0 ? std::string(kProgressTopic)
@@ -181,6 +186,8 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   reply.values.reserve(entries.size());
   if (update_counts_ != nullptr) update_counts_->clear();
   keys_of_rows_.clear();
+  held_.reset();
+  if (request_.changes) held_.emplace(request_);
   std::optional<size_t> first_busy;
   const bool is_cast = request_.dtype != DType::kUnknown;
   KeyTable::Finder finder(state_.keys, entries.size());
@@ -201,6 +208,7 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     if (first_busy) continue;
     reply.values.emplace_back(key->version, key->ToTensor(),
                               NumContributions(*key));
+    if (held_) held_->Add(state_, entries[i], key->revision, reply);
     if (update_counts_ != nullptr)
       update_counts_->push_back(key->num_applied());
   }
@@ -237,6 +245,14 @@ void PullCall::Send() {
   std::vector<RefPtr<const RowIds>> rows;
   if (!keys_of_rows.empty()) {
     for (const PullEntry& entry : request_.entries) rows.push_back(entry.rows);
+  }
+  if (answer_.ok() && held_) {
+    return SendChanges(state_,
+                       {.dtype = request_.dtype,
+                        .max_bytes = context.max_reply_bytes,
+                        .cancellation = rest.cancellation},
+                       *std::move(held_), *std::move(answer_),
+                       std::move(done_));
   }
   std::optional<PullCast> cast;
   if (answer_.ok() && request_.dtype != DType::kUnknown) {

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/pull/held_values.h"
 #include "service/store/keyspace/waits.h"
 #include "service/store/looks.h"
 #include "service/store/tensor_store.h"
@@ -141,6 +143,9 @@ class PullCall final : public WaitingCall {
   std::shared_ptr<Cancellation> cancellation_;
   bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
+  // What the caller holds of the values that the answer has; nothing unless it
+  // asks for changes.
+  std::optional<HeldValues> held_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
   // The entry that is waited for; the entries before were reached once.

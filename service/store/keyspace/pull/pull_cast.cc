@@ -34,7 +34,7 @@ PullCast::PullCast(DType dtype, PullReply& reply) {
   for (Value& value : reply.values) {
     Tensor& tensor = value.tensor;
     Tensor& stored = stored_.emplace_back();
-    if (tensor.dtype() == dtype) continue;
+    if (tensor.dtype() == dtype || !value.is_whole()) continue;
     stored = std::move(tensor);
     // It is no larger than the stored one.
     tensor = *Tensor::WithoutData(dtype, stored.shape());

@@ -1,0 +1,189 @@
+#include "tensor/delta/delta_encoder.h"
+
+#include <xxhash.h>
+
+#include <cstring>
+
+#include "tensor/delta/one_ulp_code.h"
+
+namespace tensorkv {
+namespace {
+
+// What others do, who compress the exclusive or of both.
+constexpr int kXorLevel = 3;
+// Codes of one ulp have few runs that repeat: it is their entropy that counts.
+constexpr int kCodeLevel = 1;
+// A code of fewer bytes gains nothing by a frame of its own.
+constexpr size_t kLeastCompressed = 64;
+// zstd is not tried for a block of which another encoding takes at most that
+// share.
+constexpr size_t kSmallShare = 8;
+
+// Appends each changed element's index in the block, and its new value, to two
+// runs, as long as they are shorter than the block. Returns whether they are.
+template <typename Bits>
+bool FindChanged(const char* from, const char* to, size_t bytes,
+                 std::string& memory, absl::string_view* sparse) {
+  const size_t num_elements = bytes / sizeof(Bits);
+  constexpr size_t kEach = sizeof(uint32_t) + sizeof(Bits);
+  const size_t most = bytes / kEach;
+  GrowTo(most * kEach + most * sizeof(Bits), memory);
+  char* const indices = memory.data();
+  char* const values = indices + most * kEach;
+  size_t count = 0;
+  for (size_t i = 0; i < num_elements; ++i) {
+    Bits before;
+    Bits after;
+    std::memcpy(&before, from + i * sizeof(Bits), sizeof(Bits));
+    std::memcpy(&after, to + i * sizeof(Bits), sizeof(Bits));
+    if (before == after) continue;
+    if (count == most) return false;
+    const auto index = static_cast<uint32_t>(i);
+    std::memcpy(indices + count * sizeof(index), &index, sizeof(index));
+    std::memcpy(values + count * sizeof(Bits), &after, sizeof(Bits));
+    ++count;
+  }
+  std::memcpy(indices + count * sizeof(uint32_t), values, count * sizeof(Bits));
+  *sparse = {indices, count * kEach};
+  return true;
+}
+
+bool FindChanged(size_t element_bytes, const char* from, const char* to,
+                 size_t bytes, std::string& memory, absl::string_view* sparse) {
+  switch (element_bytes) {
+    case 1:
+      return FindChanged<uint8_t>(from, to, bytes, memory, sparse);
+    case 2:
+      return FindChanged<uint16_t>(from, to, bytes, memory, sparse);
+    case 4:
+      return FindChanged<uint32_t>(from, to, bytes, memory, sparse);
+    default:
+      return FindChanged<uint64_t>(from, to, bytes, memory, sparse);
+  }
+}
+
+}  // namespace
+
+void DeltaEncoder::Block::TakeIfSmaller(DeltaEncoding smaller,
+                                        absl::string_view its_bytes) {
+  if (its_bytes.size() >= size_bytes) return;
+  encoding = smaller;
+  size_bytes = its_bytes.size();
+  bytes.assign(its_bytes.data(), its_bytes.size());
+}
+
+void DeltaEncoder::EncodeBlock(size_t index, DeltaScratch& scratch) {
+  Block& block = blocks_[index];
+  const size_t begin = index * kDeltaBlockBytes;
+  const BlockView view = {static_cast<const char*>(from_.data) + begin,
+                          static_cast<const char*>(to_.data) + begin,
+                          DeltaBlockBytes(to_.size_bytes(), index)};
+  block = {DeltaEncoding::kWhole, "", view.bytes};
+  if (std::memcmp(view.from, view.to, view.bytes) == 0) {
+    block = {DeltaEncoding::kUnchanged, "", 0};
+    return;
+  }
+  if (SizeOf(to_.dtype) == sizeof(uint16_t) &&
+      accepted_.Has(DeltaEncoding::kOneUlp)) {
+    TryOneUlp(view, scratch, block);
+  } else if (accepted_.Has(DeltaEncoding::kSparse)) {
+    TrySparse(view, scratch, block);
+  }
+  if (accepted_.Has(DeltaEncoding::kXorZstd) &&
+      block.size_bytes > view.bytes / kSmallShare) {
+    TryXor(view, scratch, block);
+  }
+}
+
+void DeltaEncoder::TryOneUlp(const BlockView& view, DeltaScratch& scratch,
+                             Block& block) const {
+  const one_ulp::Code code = one_ulp::Encode(
+      view.from, view.to, view.bytes / sizeof(uint16_t), scratch);
+  const auto num_codes = static_cast<uint32_t>(code.codes.size());
+  std::string& bytes = scratch.bytes;
+  if (sizeof(num_codes) + code.size() < block.size_bytes) {
+    bytes.assign(reinterpret_cast<const char*>(&num_codes), sizeof(num_codes));
+    bytes.append(code.codes.data(), code.codes.size());
+    bytes.append(code.magnitudes.data(), code.magnitudes.size());
+    block.TakeIfSmaller(DeltaEncoding::kOneUlp, bytes);
+  }
+  if (!accepted_.Has(DeltaEncoding::kOneUlpZstd) ||
+      code.size() < kLeastCompressed) {
+    return;
+  }
+  GrowTo(block.size_bytes, scratch.compressed);
+  char* const out = scratch.compressed.data();
+  const auto codes =
+      scratch.Compress(code.codes, kCodeLevel, out, block.size_bytes);
+  if (!codes) return;
+  const auto magnitudes = scratch.Compress(
+      code.magnitudes, kCodeLevel, out + *codes, block.size_bytes - *codes);
+  if (!magnitudes) return;
+  block.TakeIfSmaller(DeltaEncoding::kOneUlpZstd, {out, *codes + *magnitudes});
+}
+
+void DeltaEncoder::TrySparse(const BlockView& view, DeltaScratch& scratch,
+                             Block& block) const {
+  absl::string_view sparse;
+  if (FindChanged(SizeOf(to_.dtype), view.from, view.to, view.bytes,
+                  scratch.bytes, &sparse)) {
+    block.TakeIfSmaller(DeltaEncoding::kSparse, sparse);
+  }
+}
+
+void DeltaEncoder::TryXor(const BlockView& view, DeltaScratch& scratch,
+                          Block& block) const {
+  GrowTo(view.bytes, scratch.bytes);
+  char* const difference = scratch.bytes.data();
+  for (size_t i = 0; i < view.bytes; ++i) {
+    difference[i] = static_cast<char>(view.from[i] ^ view.to[i]);
+  }
+  GrowTo(block.size_bytes, scratch.compressed);
+  char* const out = scratch.compressed.data();
+  const auto size = scratch.Compress({difference, view.bytes}, kXorLevel, out,
+                                     block.size_bytes);
+  if (size) block.TakeIfSmaller(DeltaEncoding::kXorZstd, {out, *size});
+}
+
+size_t DeltaEncoder::size_bytes() const {
+  size_t bytes = 0;
+  for (const Block& block : blocks_) {
+    bytes += kBlockHeaderBytes + block.size_bytes;
+  }
+  return bytes;
+}
+
+void DeltaEncoder::Write(char* out) const {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = blocks_[i];
+    const auto size = static_cast<uint32_t>(block.size_bytes);
+    *out = static_cast<char>(block.encoding);
+    std::memcpy(out + 1, &size, sizeof(size));
+    out += kBlockHeaderBytes;
+    const char* const bytes =
+        block.encoding == DeltaEncoding::kWhole
+            ? static_cast<const char*>(to_.data) + i * kDeltaBlockBytes
+            : block.bytes.data();
+    std::memcpy(out, bytes, size);
+    out += size;
+  }
+}
+
+std::optional<std::string> EncodeDelta(TensorView from, TensorView to,
+                                       DeltaEncodings accepted) {
+  DeltaEncoder encoder(from, to, accepted);
+  DeltaScratch scratch;
+  for (size_t i = 0; i < encoder.num_blocks(); ++i) {
+    encoder.EncodeBlock(i, scratch);
+  }
+  if (encoder.size_bytes() >= to.size_bytes()) return std::nullopt;
+  std::string delta(encoder.size_bytes(), '\0');
+  encoder.Write(delta.data());
+  return delta;
+}
+
+uint64_t DigestOf(TensorView tensor) {
+  return XXH3_64bits(tensor.data, tensor.size_bytes());
+}
+
+}  // namespace tensorkv
