@@ -1,11 +1,13 @@
 """A program in which a type checker is to find nothing."""
 
+import pathlib
 from typing import Any, List, Optional
 
 import numpy as np
 import tensorkv
 import torch
 from tensorkv.torch import Publisher, Reader
+from tensorkv.torch.deltas import export_deltas, import_deltas
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -80,3 +82,9 @@ def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:
     reader.fetch(into=module, at_least=number)
     tensors = reader.fetch(into={"w": torch.zeros(3)}, number=reader.number)
     print(number, tensors["w"], reader.metadata["loss"])
+
+
+def directories(client: tensorkv.Client, folder: pathlib.Path) -> None:
+    version: int = export_deltas(client, folder, "base", number=3)
+    imported = import_deltas(client, folder, series="other", version=version)
+    print(imported + 1)

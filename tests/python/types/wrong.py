@@ -4,6 +4,7 @@ import numpy as np
 import tensorkv
 import torch
 from tensorkv.torch import Publisher, Reader
+from tensorkv.torch.deltas import export_deltas, import_deltas
 
 array = np.zeros(3)
 
@@ -65,3 +66,8 @@ def weights(publisher: Publisher, reader: Reader) -> None:
     reader.fetch()["w"].nothing  # E
     Reader("host:1")  # E
     reader.wait("3")  # E
+
+
+def directories(client: tensorkv.Client) -> None:
+    export_deltas(client, "deltas")  # E
+    text: str = import_deltas(client, "deltas")  # E
