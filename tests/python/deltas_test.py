@@ -360,6 +360,21 @@ class ImportTest(DirectoryTest):
         self.assertEqual(self.bring_in(checkpoint=False), 3)
         self.assert_imported(3)
 
+    def test_a_checkpoint_may_have_several_files(self):
+        os.remove(os.path.join(self.checkpoint, "model.safetensors"))
+        weight_map = {}
+        for i, (name, tensor) in enumerate(self.states[0].items()):
+            weight_map[name] = f"model-{i}.safetensors"
+            path = os.path.join(self.checkpoint, weight_map[name])
+            safetensors.torch.save_file({name: tensor}, path)
+        others = os.path.join(self.checkpoint, "others.safetensors")
+        safetensors.torch.save_file({"others": torch.ones(3)}, others)
+        with open(os.path.join(self.checkpoint, INDEX), "w") as file:
+            json.dump({"metadata": {}, "weight_map": weight_map}, file)
+        self.write_next()
+        self.bring_in()
+        self.assert_imported(1)
+
     def test_without_a_whole_checkpoint_it_says_so(self):
         self.write_next()
         with self.assertRaisesRegex(
