@@ -128,6 +128,9 @@ class Namespace {
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.
   absl::Status BeginAdoption(const NamespaceSnapshot& snapshot);
+  // Has series go on above the numbers that `snapshot` has of them. Errors:
+  // ResourceExhausted.
+  absl::Status RestoreSeries(const NamespaceSnapshot& snapshot);
   // Takes versions and the steps of the group over from `snapshot`, as the keys
   // of that server are all here. Contributions to `first_unsaved` and later
   // steps are to be made again. The group is that of `snapshot`, if no call has

@@ -80,9 +80,6 @@ absl::StatusOr<CreateSnapshotReply> ReserveNumber(NamespaceState& state,
                                                   SnapshotTerms terms,
                                                   absl::Duration timeout) {
   Transaction transaction(state);
-  if (const auto fence = state.Fence()) {
-    RETURN_IF_ERROR(fence->CheckRead(state.name, ""));
-  }
   RETURN_IF_ERROR(CheckCanTake(transaction, terms));
   const absl::Duration now = state.Now();
   terms.uid = NewSnapshotUid();
@@ -103,6 +100,7 @@ absl::StatusOr<CreateSnapshotReply> NameShare(
   RETURN_IF_ERROR(CheckServers(request));
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
+  RETURN_IF_ERROR(CheckGivesNumbers(state));
   Series* const series = state.named->Find(request.series());
   if (series == nullptr) return NoSuchSeries(request.series());
   NamedSnapshot* const found = state.named->FindUid(request.uid());

@@ -18,15 +18,14 @@ namespace tensorkv {
 // All lock the mutex, for a bounded time each time.
 
 // Gives a number for a snapshot that is to be named within `timeout`, or within
-// a minute if that is longer. Errors: those of CheckCanTake, and of CheckRead:
-// another server is the home.
+// a minute if that is longer. Errors: those of CheckCanTake.
 absl::StatusOr<CreateSnapshotReply> ReserveNumber(NamespaceState& state,
                                                   SnapshotTerms terms,
                                                   absl::Duration timeout);
 
 // Gives a share that is ready the number that was reserved for it. Errors:
 // InvalidArgument · NotFound (SNAPSHOT_NOT_FOUND, SNAPSHOT_LOST) ·
-// FailedPrecondition.
+// FailedPrecondition · those of CheckGivesNumbers.
 absl::StatusOr<CreateSnapshotReply> NameShare(
     NamespaceState& state, const CreateSnapshotRequest& request);
 

@@ -52,6 +52,7 @@ absl::StatusOr<DeleteSnapshotReply> DeleteAll(NamespaceState& state,
     }
     Transaction transaction(state);
     RETURN_IF_ERROR(state.gone);
+    RETURN_IF_ERROR(CheckIsHome(state));
     Series* const series = state.named->Find(name);
     if (series == nullptr) return NoSuchSeries(name);
     if (last == 0) last = series->last_number;
@@ -66,6 +67,7 @@ absl::StatusOr<DeleteSnapshotReply> DeleteOne(
     NamespaceState& state, const DeleteSnapshotRequest& request) {
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
+  RETURN_IF_ERROR(CheckIsHome(state));
   Series* const series = state.named->Find(request.series());
   if (series == nullptr) return NoSuchSeries(request.series());
   NamedSnapshot* const found = series->Find(request.number());

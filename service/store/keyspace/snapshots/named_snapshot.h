@@ -124,7 +124,14 @@ struct Series {
   using Snapshots = std::map<uint64_t, NamedSnapshot>;
   using Map = std::map<std::string, Series, std::less<>>;
   // Why a snapshot has gone; kAbandoned: it was never there.
-  enum class Cause { kRetained, kExpired, kKeepLast, kDeleted, kAbandoned };
+  enum class Cause {
+    kRetained,
+    kExpired,
+    kKeepLast,
+    kShareLost,
+    kDeleted,
+    kAbandoned
+  };
   struct Lost {
     uint64_t number = 0;
     uint64_t uid = 0;

@@ -85,6 +85,7 @@ uint64_t NewSnapshotUid() {
 absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
+  if (!terms.is_share) RETURN_IF_ERROR(CheckGivesNumbers(state));
   RETURN_IF_ERROR(CheckUid(*state.named, terms));
   LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
