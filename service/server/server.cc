@@ -57,6 +57,7 @@ void LogAudit(const std::string& line) {
 
 // A GPU whose work does not end for so long stands still, for /healthz too.
 constexpr absl::Duration kDeviceTimeout = absl::Seconds(15);
+
 // 0 would mean none.
 uint64_t NewIdentity() {
   return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
@@ -169,10 +170,9 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
                    .shares = &engine_.snapshot_shares(),
                    .access = &access_,
                    .limits = LimitsOf(options)}),
-      snapshot_sweep_([this, ask = MakeAskHome(std::bind_front(
-                                 &ServerFiles::ChannelTo, files_.get()))] {
-        SweepShares(placement_, ask, engine_.snapshot_shares());
-      }),
+      snapshot_sweep_(&placement_,
+                      std::bind_front(&ServerFiles::ChannelTo, files_.get()),
+                      &engine_.snapshot_shares()),
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),

@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/task_pool.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "service/store/device_work.h"
 #include "service/store/keyspace/config_fields.h"
 #include "service/store/names.h"
 #include "service/store/once_calls.h"

@@ -21,11 +21,9 @@
 #include "absl/types/span.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
-#include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
-#include "service/store/device_work.h"
 #include "service/store/key_fence.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
@@ -48,8 +46,7 @@ class MemoryTensorStore final : public TensorStore,
                                 public Staging,
                                 public NamespaceSummaries,
                                 public Snapshots,
-                                public PartitionMoves,
-                                public SnapshotShares {
+                                public PartitionMoves {
  public:
   // `device` and `alarms` outlive the store and every tensor pulled from it.
   // REQUIRES: a device other than the host has a budget.
@@ -126,11 +123,8 @@ class MemoryTensorStore final : public TensorStore,
   void Own(const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
-  std::vector<v1::CheckSharesRequest> SharesToCheck() const override;
-  v1::CheckSharesResponse CheckShares(
-      const v1::CheckSharesRequest& request) override;
-  void DropShares(const v1::CheckSharesRequest& request,
-                  const v1::CheckSharesResponse& response) override;
+  // Returns its shares of snapshots; the store outlives them.
+  std::unique_ptr<SnapshotShares> OpenShares() const;
 
   // Returns whether `caller` has made that call in that namespace, or is making
   // it, so that its repeat has an answer.
@@ -167,6 +161,7 @@ class MemoryTensorStore final : public TensorStore,
   class StoreAdoption;
   class OutgoingMove;
   class StoreTakeover;
+  class StoreShares;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 

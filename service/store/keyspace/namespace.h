@@ -187,8 +187,12 @@ class Namespace {
 
   // Do what SnapshotShares says.
   std::vector<v1::CheckSharesRequest> SharesToCheck() const;
-  v1::CheckSharesResponse CheckShares(const v1::CheckSharesRequest& request);
+  v1::CheckSharesResponse CheckShares(
+      const v1::CheckSharesRequest& request) const;
   void DropShares(const v1::CheckSharesResponse& unknown);
+  std::vector<v1::FindSharesRequest> SharesToFind() const;
+  v1::FindSharesResponse FindShares(const v1::FindSharesRequest& request) const;
+  void CloseLost(const v1::FindSharesResponse& missing);
 
   // Do what Staging says.
   absl::Status CheckInit(const InitRequest& request,

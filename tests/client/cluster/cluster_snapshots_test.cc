@@ -194,8 +194,8 @@ TEST_F(ClusterSnapshotsTest, WhatIsPreparedIsNoSnapshotBeforeItIsNamed) {
   ASSERT_OK(Make(home(), CreateSnapshotRequest::NAME, reserved));
   ASSERT_OK_AND_ASSIGN(const PullReply latest, PullAt(LatestSnapshot("s")));
   EXPECT_EQ(latest.snapshot_number, 3);
-  EXPECT_THAT(Make(other(), CreateSnapshotRequest::NAME, reserved),
-              StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(Make(other(), CreateSnapshotRequest::NAME, reserved).status(),
+              HasReason(Reason::kWrongServer));
 }
 
 TEST_F(ClusterSnapshotsTest, AServerLetsGoOfWhatTheHomeDoesNotName) {
@@ -253,6 +253,13 @@ TEST_F(ClusterSnapshotsTest, WhatAServerHadThatWasStartedAnewIsLost) {
   EXPECT_THAT(Store().Call(list).status(), HasReason(Reason::kSnapshotLost));
   EXPECT_THAT(Publish(2), IsOkAndHolds(2));
   ExpectHas(2, SnapshotOf("s", 2));
+  // The others let go of what they have of the first.
+  DescribeSnapshotRequest describe;
+  *describe.mutable_at() = SnapshotOf("s", 1);
+  EXPECT_TRUE(Eventually([&] {
+    return ReasonOf(At(home()).Call(describe).status()) ==
+           Reason::kSnapshotLost;
+  }));
 }
 
 TEST_F(ClusterSnapshotsTest, AHomeThatWasStartedAnewHasNone) {

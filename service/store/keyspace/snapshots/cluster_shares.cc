@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
@@ -74,6 +76,42 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
   return reply;
 }
 
+// Lets go of the shares and snapshots of these uids, and of what is reserved
+// for them. Returns how many there were. Errors: why the namespace has gone.
+absl::StatusOr<uint64_t> CloseUids(NamespaceState& state,
+                                   absl::Span<const uint64_t> uids,
+                                   NamedSnapshots::Cause cause) {
+  uint64_t num_closed = 0;
+  for (size_t i = 0; i < uids.size(); i += kSnapshotsPerLock) {
+    Transaction transaction(state);
+    RETURN_IF_ERROR(state.gone);
+    for (const uint64_t uid : uids.subspan(i, kSnapshotsPerLock)) {
+      state.named->reserved().GiveBack(uid);
+      NamedSnapshot* const found = state.named->FindUid(uid);
+      if (found == nullptr) continue;
+      CloseSnapshot(transaction, *found, cause);
+      ++num_closed;
+    }
+  }
+  return num_closed;
+}
+
+using Uids = google::protobuf::RepeatedField<uint64_t>;
+
+// Returns those of the uids that `is_there`, called with the mutex held,
+// denies.
+Uids MissingOf(const NamespaceState& state, absl::Span<const uint64_t> uids,
+               absl::FunctionRef<bool(uint64_t uid)> is_there) {
+  Uids missing;
+  for (size_t i = 0; i < uids.size(); i += kKeysPerLock) {
+    MutexLock lock(&state.mutex);
+    for (const uint64_t uid : uids.subspan(i, kKeysPerLock)) {
+      if (!is_there(uid)) missing.Add(uid);
+    }
+  }
+  return missing;
+}
+
 }  // namespace
 
 absl::StatusOr<CreateSnapshotReply> ReserveNumber(NamespaceState& state,
@@ -118,19 +156,7 @@ absl::StatusOr<CreateSnapshotReply> NameShare(
 
 absl::StatusOr<uint64_t> DropUids(NamespaceState& state,
                                   absl::Span<const uint64_t> uids) {
-  uint64_t num_dropped = 0;
-  for (size_t i = 0; i < uids.size(); i += kSnapshotsPerLock) {
-    Transaction transaction(state);
-    RETURN_IF_ERROR(state.gone);
-    for (const uint64_t uid : uids.subspan(i, kSnapshotsPerLock)) {
-      state.named->reserved().GiveBack(uid);
-      NamedSnapshot* const found = state.named->FindUid(uid);
-      if (found == nullptr) continue;
-      CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kDeleted);
-      ++num_dropped;
-    }
-  }
-  return num_dropped;
+  return CloseUids(state, uids, NamedSnapshots::Cause::kDeleted);
 }
 
 std::vector<uint64_t> GoneUids(const Series& series) {
@@ -139,7 +165,7 @@ std::vector<uint64_t> GoneUids(const Series& series) {
   return uids;
 }
 
-// --- Whether they are named --------------------------------------------------
+// --- Whether they are named, and there ---------------------------------------
 
 std::vector<v1::CheckSharesRequest> Namespace::SharesToCheck() const {
   const NamespaceState& state = *state_;
@@ -154,50 +180,69 @@ std::vector<v1::CheckSharesRequest> Namespace::SharesToCheck() const {
       const std::vector<uint64_t> uids =
           state.named->UidsAfter(&last, kKeysPerLock);
       request.mutable_uids()->Add(uids.begin(), uids.end());
-      has_more = uids.size() == kKeysPerLock;
-      const std::deque<uint64_t>& lost = state.named->lost_shares();
-      if (requests.empty()) {
-        request.mutable_lost()->Add(lost.begin(), lost.end());
-      }
     }
-    if (request.uids_size() + request.lost_size() > 0) {
-      requests.push_back(std::move(request));
-    }
+    has_more = request.uids_size() == kKeysPerLock;
+    if (!request.uids().empty()) requests.push_back(std::move(request));
   }
   return requests;
 }
 
 v1::CheckSharesResponse Namespace::CheckShares(
-    const v1::CheckSharesRequest& request) {
-  NamespaceState& state = *state_;
+    const v1::CheckSharesRequest& request) const {
+  const NamespaceState& state = *state_;
   v1::CheckSharesResponse response;
-  const auto count = static_cast<size_t>(request.uids_size());
-  for (size_t i = 0; i < count; i += kKeysPerLock) {
-    MutexLock lock(&state.mutex);
-    const absl::Duration now = state.Now();
-    for (size_t j = i; j < std::min(count, i + kKeysPerLock); ++j) {
-      const uint64_t uid = request.uids(static_cast<int>(j));
-      const NamedSnapshot* const found = state.named->FindUid(uid);
-      const bool is_named = found != nullptr && !found->is_share;
-      if (is_named || state.named->reserved().Find(uid, now)) continue;
-      response.add_unknown(uid);
-    }
-  }
-  const auto num_lost = static_cast<size_t>(request.lost_size());
-  for (size_t i = 0; i < num_lost; i += kSnapshotsPerLock) {
-    Transaction transaction(state);
-    for (size_t j = i; j < std::min(num_lost, i + kSnapshotsPerLock); ++j) {
-      NamedSnapshot* const found =
-          state.named->FindUid(request.lost(static_cast<int>(j)));
-      if (found == nullptr || found->is_share) continue;
-      CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kRetained);
-    }
-  }
+  const auto is_expected = [&, now = state.Now()](uint64_t uid) {
+    const NamedSnapshot* const found = state.named->FindUid(uid);
+    const bool is_named = found != nullptr && !found->is_share;
+    return is_named || state.named->reserved().Find(uid, now);
+  };
+  *response.mutable_unknown() = MissingOf(state, request.uids(), is_expected);
   return response;
 }
 
 void Namespace::DropShares(const v1::CheckSharesResponse& unknown) {
   DropUids(*state_, unknown.unknown()).IgnoreError();  // They have gone.
+}
+
+std::vector<v1::FindSharesRequest> Namespace::SharesToFind() const {
+  const NamespaceState& state = *state_;
+  std::map<std::string, v1::FindSharesRequest> by_server;
+  uint64_t last = 0;
+  for (bool has_more = true; has_more;) {
+    MutexLock lock(&state.mutex);
+    const std::vector<uint64_t> uids =
+        state.named->UidsAfter(&last, kKeysPerLock);
+    has_more = uids.size() == kKeysPerLock;
+    for (const uint64_t uid : uids) {
+      for (const std::string& server : state.named->FindUid(uid)->servers) {
+        by_server[server].add_uids(uid);
+      }
+    }
+  }
+  std::vector<v1::FindSharesRequest> requests;
+  for (auto& [server, request] : by_server) {
+    request.set_server(server);
+    request.set_namespace_(state.name);
+    request.set_namespace_uid(state.uid);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+v1::FindSharesResponse Namespace::FindShares(
+    const v1::FindSharesRequest& request) const {
+  const NamespaceState& state = *state_;
+  v1::FindSharesResponse response;
+  const auto is_there = [&](uint64_t uid) {
+    return state.named->FindUid(uid) != nullptr;
+  };
+  *response.mutable_missing() = MissingOf(state, request.uids(), is_there);
+  return response;
+}
+
+void Namespace::CloseLost(const v1::FindSharesResponse& missing) {
+  CloseUids(*state_, missing.missing(), NamedSnapshots::Cause::kShareLost)
+      .IgnoreError();  // They have gone.
 }
 
 }  // namespace tensorkv
