@@ -21,13 +21,6 @@ absl::Status HasMoved() {
       Reason::kOutcomeUnknown);
 }
 
-absl::Status NeedsCluster() {
-  return absl::FailedPreconditionError(
-      "expected a server of a cluster for a share of a snapshot; this one is "
-      "in "
-      "none, and nobody would name it");
-}
-
 // Checks that the placement has these servers: so what the home names is of
 // servers that it knows, and one that it knows no more has gone.
 absl::Status CheckHas(
@@ -52,12 +45,9 @@ bool BringsTensors(Method method) {
 }  // namespace
 
 absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
-  if (!call.keys && !call.is_for_home && !call.takes_share) {
-    return absl::OkStatus();
-  }
+  if (!call.keys && !call.is_for_home) return absl::OkStatus();
   const auto view = known_.view();
-  if (view == nullptr)
-    return call.takes_share ? NeedsCluster() : absl::OkStatus();
+  if (view == nullptr) return absl::OkStatus();
   const std::optional<bool> is_of_all = IsOfAll(call.name_space);
   if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
   if (is_of_all.value_or(false)) return view->CheckRank(call.rank);

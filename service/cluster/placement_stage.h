@@ -34,8 +34,7 @@ using IsMirrored =
 // those who call as workers call the one of their rank. A call that brings
 // tensors to a namespace that is not here is admitted, and the store refuses
 // it: its caller may think that it is mirrored still. What the home of a
-// namespace says of its snapshots is refused elsewhere, and steps that take one
-// where there is no cluster.
+// namespace says of its snapshots is refused elsewhere.
 class PlacementStage final : public CallStage {
  public:
   // `known` outlives the stage.
@@ -47,8 +46,7 @@ class PlacementStage final : public CallStage {
 
   // Errors: those of KnownPlacement::View::Check · FailedPrecondition
   // (OUTCOME_UNKNOWN): the push of a PushPull was made here before its keys
-  // moved, and the values to pull are at another server · FailedPrecondition:
-  // it takes a share, and this server is in no cluster · Aborted: it names a
+  // moved, and the values to pull are at another server · Aborted: it names a
   // snapshot of servers that the placement does not have.
   absl::Status Admit(const StagedCall& call) const override;
 

@@ -65,11 +65,7 @@ struct StagedCall {
       if (!ReadsShare(request)) keys.emplace(EntriesIn(request));
     }
     is_for_home = IsForHome(request);
-    if constexpr (requires { request.publish_as->uid(); }) {
-      takes_share = request.publish_as && request.publish_as->uid() != 0;
-    }
     if constexpr (std::is_same_v<Request, CreateSnapshotRequest>) {
-      takes_share = request.step() != CreateSnapshotRequest::STEP_UNSPECIFIED;
       servers = &request.servers();
     }
     if constexpr (requires { request.worker->rank; }) {
@@ -126,9 +122,6 @@ struct StagedCall {
   std::optional<KeysView> keys;
   // Says that the home of the namespace alone has the answer.
   bool is_for_home = false;
-  // Says that it is one of the calls that take a snapshot of a cluster in
-  // steps.
-  bool takes_share = false;
   // The servers that have shares of the snapshot; null if it takes none.
   const google::protobuf::RepeatedPtrField<std::string>* servers = nullptr;
   // That of the worker that pushes or pulls.

@@ -420,7 +420,7 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  fence_.Reopen(partitions);
+  fence_.Own(partitions);
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

@@ -135,6 +135,12 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     if (environment.fence == nullptr || config.mirrored) return nullptr;
     return environment.fence->view();
   }
+  // Returns what the server owns of a cluster, now that the mutex is held; null
+  // in none, or of a mirrored namespace.
+  std::shared_ptr<const OwnedPartitions> Owned() const {
+    if (environment.fence == nullptr || config.mirrored) return nullptr;
+    return environment.fence->owned();
+  }
   // Returns the NotFound of a call that names `key`.
   absl::Status NoSuchKey(absl::string_view key) const;
   // Checks that a call may have so many entries.

@@ -201,25 +201,6 @@ TEST_F(PlacementStageTest, ASnapshotIsNamedOfServersThatTheHomeKnows) {
               StatusIs(absl::StatusCode::kAborted));
 }
 
-// Nobody would let go of them.
-TEST_F(PlacementStageTest, AServerInNoClusterTakesNoShares) {
-  for (const auto step :
-       {CreateSnapshotRequest::RESERVE, CreateSnapshotRequest::PREPARE,
-        CreateSnapshotRequest::NAME}) {
-    CreateSnapshotRequest request;
-    request.set_step(step);
-    EXPECT_THAT(stage_.Admit(StagedCall(request, Caller())),
-                StatusIs(absl::StatusCode::kFailedPrecondition));
-  }
-  EXPECT_OK(stage_.Admit(StagedCall(CreateSnapshotRequest(), Caller())));
-  PushRequest push;
-  push.publish_as.emplace();
-  EXPECT_OK(stage_.Admit(StagedCall(push, Caller())));
-  push.publish_as->set_uid(7);
-  EXPECT_THAT(stage_.Admit(StagedCall(push, Caller())),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-}
-
 TEST_F(PlacementStageTest, ListIsOfThePlacementThatItNames) {
   ASSERT_OK(known_.Set(TwoServers(1), "a"));
   // Keys come while it is made.

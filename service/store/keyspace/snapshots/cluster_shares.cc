@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_status.h"
@@ -25,20 +25,41 @@ namespace {
 constexpr absl::Duration kShortestReservation = absl::Minutes(1);
 constexpr absl::Duration kLongestReservation = absl::Hours(1);
 
-// Bounds what is kept of the servers of one snapshot.
-constexpr int kMostServers = 4096;
-
-absl::Status CheckServers(const CreateSnapshotRequest& request) {
+absl::Status CheckServers(const NamespaceState& state,
+                          const CreateSnapshotRequest& request) {
+  const auto owned = state.Owned();
+  const size_t most = owned == nullptr ? 0 : owned->num_partitions();
   const bool is_right =
-      request.servers_size() <= kMostServers &&
+      static_cast<size_t>(request.servers_size()) <= most &&
       std::all_of(request.servers().begin(), request.servers().end(),
                   [](const std::string& server) {
                     return server.size() <= kMaxNamespaceBytes;
                   });
   if (is_right) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("servers: expected at most ", kMostServers, " names of ",
+      absl::StrCat("servers: expected at most ", most, " names of ",
                    kMaxNamespaceBytes, " bytes, got others"));
+}
+
+// Checks that no other server is the home, or is to be it.
+absl::Status CheckOwnsHome(const NamespaceState& state) {
+  RETURN_IF_ERROR(CheckTakesShares(state));
+  if (!state.Owned()->Has(state.name, "")) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "another server is the home of namespace ", Quoted(state.name))),
+        Reason::kWrongServer, {{"key", ""}});
+  }
+  return CheckGivesNumbers(state);
+}
+
+absl::Status NumberPassed(const Series& series, uint64_t number) {
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "series ", Quoted(series.name), ": its latest snapshot, ",
+          series.latest, ", is above ", number, ", or of a later revision")),
+      Reason::kSnapshotNumberPassed,
+      {{"series", series.name}, {"number", number}, {"latest", series.latest}});
 }
 
 CreateSnapshotReply NamedReply(const NamedSnapshot& snapshot) {
@@ -47,28 +68,66 @@ CreateSnapshotReply NamedReply(const NamedSnapshot& snapshot) {
   return reply;
 }
 
+// What a NAME gives to a share.
+struct Naming {
+  static absl::StatusOr<Naming> Create(const NamespaceState& state,
+                                       const CreateSnapshotRequest& request) {
+    RETURN_IF_ERROR(CheckServers(state, request));
+    ASSIGN_OR_RETURN(SnapshotTerms terms, TermsOf(request));
+    return Naming{std::move(terms),
+                  {request.servers().begin(), request.servers().end()}};
+  }
+
+  SnapshotTerms terms;
+  std::vector<std::string> servers;
+};
+
+// Returns the number that the share gets. Errors: NotFound · FailedPrecondition
+// (SNAPSHOT_NUMBER_PASSED).
+absl::StatusOr<uint64_t> NumberOf(Transaction& transaction,
+                                  NamedSnapshot& share) {
+  NamespaceState& state = transaction.state();
+  Series& series = *share.series;
+  const auto* const reserved =
+      state.named->reserved().Find(share.uid, state.Now());
+  if (reserved == nullptr) {
+    const uint64_t number = share.number;
+    state.named->reserved().GiveBack(share.uid);
+    CloseSnapshot(transaction, share, NamedSnapshots::Cause::kExpired);
+    return NoSuchSnapshot(series, number);
+  }
+  const bool is_passed = reserved->number < series.latest;
+  if (share.revision < series.latest_revision ||
+      (is_passed && reserved->is_asked_for)) {
+    return NumberPassed(series, reserved->number);
+  }
+  return is_passed ? series.last_number + 1 : reserved->number;
+}
+
 // Names the share, which is there. Returns its reply.
 absl::StatusOr<CreateSnapshotReply> NameNow(
     Transaction& transaction, const CreateSnapshotRequest& request,
-    NamedSnapshot& share) {
+    Naming naming, NamedSnapshot& share) {
   NamespaceState& state = transaction.state();
   Series& series = *share.series;
-  const absl::Duration now = state.Now();
-  const std::optional<uint64_t> number =
-      state.named->reserved().Find(share.uid, now);
-  if (!number) {
-    CloseSnapshot(transaction, share, NamedSnapshots::Cause::kExpired);
-    return NoSuchSnapshot(series, request.number());
-  }
+  ASSIGN_OR_RETURN(const uint64_t number, NumberOf(transaction, share));
   if (!share.is_ready) {
     return absl::FailedPreconditionError(
         absl::StrCat("series ", Quoted(series.name), ": expected the share of ",
-                     *number, " to be complete, effects of it are under way"));
+                     number, " to be complete, effects of it are under way"));
   }
+  const BytesNeeded more = {
+      .host = NamedSnapshots::BytesOf(naming.terms.metadata, naming.servers)};
+  MakeRoom(transaction, more);
+  if (state.named->FindUid(request.uid()) == nullptr) {
+    return ShareIsLost(state, naming.terms);
+  }
+  RETURN_IF_ERROR(CheckRoom(state, more));
   if (request.has_num_keys()) share.num_keys = request.num_keys();
   if (request.has_bytes()) share.bytes = request.bytes();
-  state.named->Name(share, *number,
-                    {request.servers().begin(), request.servers().end()}, now);
+  share.servers = std::move(naming.servers);
+  state.named->Name(share, number, std::move(naming.terms), more.host,
+                    state.Now());
   const CreateSnapshotReply reply = NamedReply(share);
   TrimSeries(transaction, series);
   Wake(transaction, SnapshotTopic(series.name));
@@ -118,6 +177,7 @@ absl::StatusOr<CreateSnapshotReply> ReserveNumber(NamespaceState& state,
                                                   SnapshotTerms terms,
                                                   absl::Duration timeout) {
   Transaction transaction(state);
+  RETURN_IF_ERROR(CheckOwnsHome(state));
   RETURN_IF_ERROR(CheckCanTake(transaction, terms));
   const absl::Duration now = state.Now();
   terms.uid = NewSnapshotUid();
@@ -132,13 +192,28 @@ absl::StatusOr<CreateSnapshotReply> ReserveNumber(NamespaceState& state,
   return reply;
 }
 
+absl::StatusOr<SnapshotReference> PrepareShare(NamespaceState& state,
+                                               SnapshotTerms terms, bool has) {
+  Transaction transaction(state);
+  SnapshotReference reference = SnapshotOf(terms.series, *terms.number);
+  reference.set_uid(terms.uid);
+  NamedSnapshot* share = state.named->FindUid(terms.uid);
+  if (share == nullptr || share->series->name != terms.series) {
+    if (has) return ShareIsLost(state, terms);
+    RETURN_IF_ERROR(CheckCanTake(transaction, terms));
+    TakeSnapshot(transaction, std::move(terms), nullptr);
+    share = state.named->FindUid(reference.uid());
+  }
+  share->is_sealed = true;
+  return reference;
+}
+
 absl::StatusOr<CreateSnapshotReply> NameShare(
     NamespaceState& state, const CreateSnapshotRequest& request) {
-  RETURN_IF_ERROR(CheckSeriesName("series", request.series()));
-  RETURN_IF_ERROR(CheckServers(request));
+  ASSIGN_OR_RETURN(Naming naming, Naming::Create(state, request));
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
-  RETURN_IF_ERROR(CheckGivesNumbers(state));
+  RETURN_IF_ERROR(CheckOwnsHome(state));
   Series* const series = state.named->Find(request.series());
   if (series == nullptr) return NoSuchSeries(request.series());
   NamedSnapshot* const found = state.named->FindUid(request.uid());
@@ -147,7 +222,7 @@ absl::StatusOr<CreateSnapshotReply> NameShare(
   }
   // One that is named has been so by this call, whose answer was lost.
   absl::StatusOr<CreateSnapshotReply> reply =
-      found->is_share ? NameNow(transaction, request, *found)
+      found->is_share ? NameNow(transaction, request, std::move(naming), *found)
                       : NamedReply(*found);
   if (!reply.ok()) return reply;
   for (const uint64_t uid : GoneUids(*series)) reply->add_gone(uid);
@@ -163,6 +238,28 @@ std::vector<uint64_t> GoneUids(const Series& series) {
   std::vector<uint64_t> uids;
   for (const Series::Lost& lost : series.lost) uids.push_back(lost.uid);
   return uids;
+}
+
+absl::Status CheckTakesShares(const NamespaceState& state) {
+  if (state.Owned() != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "namespace ", Quoted(state.name),
+      ": expected one whose keys are on several servers, for a share of a "
+      "snapshot, got one that is whole on each server"));
+}
+
+absl::Status ShareIsLost(const NamespaceState& state,
+                         const SnapshotTerms& terms) {
+  const Series* const series = state.named->Find(terms.series);
+  const uint64_t number = terms.number.value_or(0);
+  return WithReason(absl::NotFoundError(absl::StrCat(
+                        "the share of snapshot ", number, " of series ",
+                        Quoted(terms.series), " was let go")),
+                    Reason::kSnapshotLost,
+                    {{"series", terms.series},
+                     {"number", number},
+                     {"latest", series == nullptr ? 0 : series->latest},
+                     {"cause", "retained"}});
 }
 
 // --- Whether they are named, and there ---------------------------------------

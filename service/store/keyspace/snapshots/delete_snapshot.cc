@@ -19,7 +19,9 @@ namespace {
 
 constexpr int kMaxUids = 1024;
 
-void AddGone(const Series& series, DeleteSnapshotReply& reply) {
+void AddGone(const NamespaceState& state, const Series& series,
+             DeleteSnapshotReply& reply) {
+  if (state.Owned() == nullptr) return;
   for (const uint64_t uid : GoneUids(series)) reply.add_gone(uid);
 }
 
@@ -59,7 +61,7 @@ absl::StatusOr<DeleteSnapshotReply> DeleteAll(NamespaceState& state,
     is_all = DeleteSome(transaction, *series, last, reply);
   }
   MutexLock lock(&state.mutex);
-  AddGone(*state.named->Find(name), reply);
+  AddGone(state, *state.named->Find(name), reply);
   return reply;
 }
 
@@ -75,7 +77,7 @@ absl::StatusOr<DeleteSnapshotReply> DeleteOne(
   CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kDeleted);
   DeleteSnapshotReply reply;
   reply.set_num_deleted(1);
-  AddGone(*series, reply);
+  AddGone(state, *series, reply);
   return reply;
 }
 
