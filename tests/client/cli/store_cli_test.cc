@@ -258,7 +258,7 @@ $ ns describe t
 config.aggregation:             trimmed_mean
 config.trim_fraction:           0.25
 ...
-$ ns create m --mode=sync --workers=2 --aggregation=mean
+$ ns create m --mode=sync --workers=2 --aggregation=mean --sum_order=arrival
 $ init w --shape=1 --fill=0 --namespace=m
 $ push w --fill=8 --weight=3 --namespace=m --rank=0 --step=1
 w: step 1
