@@ -17,13 +17,15 @@ using RawStreamHandler =
 
 TensorKvServices::TensorKvServices(const Handlers* handlers,
                                    const StreamCall::Environment* streams,
-                                   CallObserver* observer)
+                                   uint32_t max_uploads, CallObserver* observer)
     : handlers_(*handlers),
       streams_(*streams),
       access_(streams->access),
       incarnation_(*streams->incarnation),
-      observer_(*observer) {
-  streams_.pool = &pools_.of(Threads::kShared);
+      observer_(*observer),
+      uploads_(max_uploads, &pools_.shared) {
+  streams_.pool = &pools_.shared;
+  if (max_uploads > 0) streams_.session.uploads = &uploads_;
   for (const Method method : kAllMethods) {
     if (KindOf(method) != MethodKind::kUnary) {
       AddStream(method);
