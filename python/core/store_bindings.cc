@@ -242,10 +242,16 @@ void Store::RegisterState(py::class_<Store>& store) {
                                WorkerClient* worker = store.session()->worker();
                                return worker != nullptr ? worker->rank() : 0;
                              })
-      .def_property_readonly("next_step", [](const Store& store) -> Step {
-        WorkerClient* worker = store.session()->worker();
-        return worker != nullptr ? worker->step() : 1;
-      });
+      .def_property_readonly("next_step",
+                             [](const Store& store) -> Step {
+                               WorkerClient* worker = store.session()->worker();
+                               return worker != nullptr ? worker->step() : 1;
+                             })
+      .def_property_readonly(
+          "last_dropped_step", [](const Store& store) -> Step {
+            WorkerClient* worker = store.session()->worker();
+            return worker != nullptr ? worker->last_dropped_step() : 0;
+          });
 }
 
 }  // namespace tensorkv::python
