@@ -4,7 +4,9 @@ from typing import Any, List, Optional
 
 import numpy as np
 import tensorkv
+import tensorkv.torch
 import torch
+from tensorkv.federated import FedAdam, FederatedAveraging
 from tensorkv.torch import Publisher, Reader
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -69,6 +71,16 @@ async def coroutines(array: Floats) -> None:
     await kv.aio.push("a", array)
     same: Floats = await kv.aio.broadcast("a", array, out=array)
     print(same)
+
+
+def average(client: tensorkv.Client, module: torch.nn.Module) -> None:
+    arrays = {"w": np.zeros(3)}
+    averaging = FederatedAveraging(arrays, client, optimizer=FedAdam(beta1=0.8))
+    while averaging.round < 3:
+        counted: bool = averaging.average(weight=120)
+        print(counted)
+    modules = tensorkv.torch.FederatedAveraging(module, client, quorum=3)
+    modules.leave()
 
 
 def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorkv
 import torch
+from tensorkv.federated import FedAdam, FederatedAveraging
 from tensorkv.torch import Publisher, Reader
 
 array = np.zeros(3)
@@ -55,6 +56,13 @@ async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
     names: str = await client.aio.keys()  # E
     await kv.aio.init("w")  # E
     await client.aio.describe_snapshot("policy", number="3")  # E
+
+
+def average(client: tensorkv.Client) -> None:
+    averaging = FederatedAveraging({}, client, quorm=3)  # E
+    FederatedAveraging({}, client, optimizer="FedAdam")  # E
+    averaging.average(weight="3")  # E
+    FedAdam(learningrate=0.1)  # E
 
 
 def weights(publisher: Publisher, reader: Reader) -> None:
