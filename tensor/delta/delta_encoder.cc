@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/delta/one_ulp_code.h"
@@ -13,8 +14,12 @@ namespace {
 constexpr int kXorLevel = 3;
 // Codes of one ulp have few runs that repeat: it is their entropy that counts.
 constexpr int kCodeLevel = 1;
-// A code of fewer bytes gains nothing by a frame of its own.
+// Fewer bytes gain nothing by a frame of their own.
 constexpr size_t kLeastCompressed = 64;
+// Bound what a thread takes for each byte of a block: codes and magnitudes
+// three, the others two, tables of zstd up to two; and what zstd takes besides.
+constexpr size_t kScratchPerByte = 8;
+constexpr size_t kZstdBytes = 512 << 10;
 // zstd is not tried for a block of which another encoding takes at most that
 // share.
 constexpr size_t kSmallShare = 8;
@@ -72,6 +77,12 @@ void DeltaEncoder::Block::TakeIfSmaller(DeltaEncoding smaller,
   bytes.assign(its_bytes.data(), its_bytes.size());
 }
 
+size_t DeltaEncoder::MaxScratchBytes(size_t tensor_bytes) {
+  const size_t zstd_bytes = tensor_bytes < kLeastCompressed ? 0 : kZstdBytes;
+  return kScratchPerByte * std::min(tensor_bytes, kDeltaBlockBytes) +
+         zstd_bytes;
+}
+
 void DeltaEncoder::EncodeBlock(size_t index, DeltaScratch& scratch) {
   Block& block = blocks_[index];
   const size_t begin = index * kDeltaBlockBytes;
@@ -90,6 +101,7 @@ void DeltaEncoder::EncodeBlock(size_t index, DeltaScratch& scratch) {
     TrySparse(view, scratch, block);
   }
   if (accepted_.Has(DeltaEncoding::kXorZstd) &&
+      view.bytes >= kLeastCompressed &&
       block.size_bytes > view.bytes / kSmallShare) {
     TryXor(view, scratch, block);
   }

@@ -36,6 +36,10 @@ class DeltaEncoder {
         accepted_(accepted),
         blocks_(NumDeltaBlocks(to.size_bytes())) {}
 
+  // Returns a bound on what the scratch of one thread takes for a tensor of so
+  // many bytes.
+  static size_t MaxScratchBytes(size_t tensor_bytes);
+
   size_t num_blocks() const { return blocks_.size(); }
   // Threads may encode different blocks at a time.
   void EncodeBlock(size_t index, DeltaScratch& scratch);

@@ -32,6 +32,7 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.name = state.name;
   status.uid = state.uid;
   status.memory = state.memory.used();
+  status.memory.retained += state.deltas->used_bytes();
   status.device_memory = state.memory.used_on_device();
   status.revision = state.revisions.told();
   status.budget_bytes = state.config.budget_bytes;
@@ -51,6 +52,7 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.contributions_fenced = state.counts.contributions_fenced;
   status.guard_counts = state.counts.guarded;
   status.num_snapshots = state.named->num_ready();
+  status.changes = state.deltas->counts();
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "base/task_pool.h"
+#include "service/store/keyspace/pull/delta_cache.h"
 #include "service/store/keyspace/rounds/rounds.h"
 #include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
@@ -82,7 +83,8 @@ class Transaction {
   // Dropped is what must not be destroyed under the mutex.
   using Dropped =
       std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
-                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys>;
+                   std::list<PendingUpdate>, OpenSnapshots::FormerKeys,
+                   DeltaCache::Kept>;
 
   explicit Transaction(NamespaceState& state, Thread thread = Thread::kCaller)
       : Transaction(state, std::defer_lock, thread) {

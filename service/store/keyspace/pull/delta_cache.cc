@@ -5,8 +5,8 @@
 namespace tensorkv {
 namespace {
 
-// What an entry takes besides the delta's bytes.
-constexpr uint64_t kCachedDeltaBytes = 256;
+// What an entry takes besides the delta's bytes and twice the key's name.
+constexpr uint64_t kOverheadBytes = 512;
 
 uint64_t RandomNumber() {
   std::random_device random;
@@ -15,67 +15,93 @@ uint64_t RandomNumber() {
 
 }  // namespace
 
-DeltaCache::DeltaCache(uint64_t max_bytes)
-    : incarnation_(RandomNumber()), max_bytes_(max_bytes) {}
-
-uint64_t DeltaCache::BytesOf(const MadeDeltaPtr& delta) {
-  return kCachedDeltaBytes + (delta ? delta->bytes.size_bytes() : 0);
-}
+DeltaCache::DeltaCache(uint64_t max_bytes, const RefPtr<ByteBudget>& budget)
+    : incarnation_(RandomNumber()),
+      max_bytes_(max_bytes),
+      account_(MakeRefCounted<BudgetAccount>(budget)) {}
 
 bool DeltaCache::Get(const DeltaId& id, Done done) {
   MadeDeltaPtr delta;
   {
     MutexLock lock(&mutex_);
-    const auto [it, is_new] = entries_.try_emplace(id);
-    Entry& entry = it->second;
-    if (!entry.is_made) {
-      entry.waiting.push_back(std::move(done));
-      return is_new;
+    const auto found = kept_.entries.find(id);
+    if (found == kept_.entries.end()) {
+      std::vector<Done>& waiting = waiting_[id];
+      waiting.push_back(std::move(done));
+      const bool is_first = waiting.size() == 1;
+      (is_first ? counts_.made : counts_.shared) += 1;
+      return is_first;
     }
-    order_.splice(order_.end(), order_, entry.place);
-    delta = entry.delta;
+    ++counts_.shared;
+    kept_.order.splice(kept_.order.end(), kept_.order, found->second.place);
+    delta = found->second.delta;
   }
   std::move(done)(delta);
   return false;
 }
 
-void DeltaCache::Add(const DeltaId& id, MadeDeltaPtr delta, bool is_kept) {
+uint64_t DeltaCache::BytesOf(const DeltaId& id, uint64_t delta_bytes) {
+  return kOverheadBytes + 2 * id.key.size() + delta_bytes;
+}
+
+Reservation DeltaCache::Reserve(uint64_t bytes) const {
+  if (bytes > max_bytes_) return {};
+  // What snapshots and deltas take has a bound only where it is asked for.
+  absl::StatusOr<Reservation> reservation =
+      Reservation::Create(account_, bytes);
+  return reservation.ok() ? *std::move(reservation) : Reservation();
+}
+
+void DeltaCache::Add(const DeltaId& id, MadeDeltaPtr delta,
+                     Reservation overhead) {
   std::vector<Done> waiting;
   // They are destroyed without the mutex.
   std::vector<MadeDeltaPtr> dropped;
   {
     MutexLock lock(&mutex_);
-    ++num_made_;
-    const auto it = entries_.find(id);
-    Entry& entry = it->second;
-    waiting.swap(entry.waiting);
-    if (is_kept) {
-      entry.is_made = true;
+    const auto it = waiting_.find(id);
+    waiting = std::move(it->second);
+    waiting_.erase(it);
+    if (overhead.bytes() > 0) {
+      Kept::Entry& entry = kept_.entries[id];
+      entry.bytes = overhead.bytes() + (delta ? delta->bytes.size_bytes() : 0);
       entry.delta = delta;
-      entry.place = order_.insert(order_.end(), id);
-      used_bytes_ += BytesOf(delta);
-    } else {
-      entries_.erase(it);
+      entry.overhead = std::move(overhead);
+      entry.place = kept_.order.insert(kept_.order.end(), id);
+      kept_.bytes += entry.bytes;
     }
-    while (used_bytes_ > max_bytes_) {
-      const auto oldest = entries_.find(order_.front());
-      used_bytes_ -= BytesOf(oldest->second.delta);
-      dropped.push_back(std::move(oldest->second.delta));
-      entries_.erase(oldest);
-      order_.pop_front();
-    }
+    Trim(dropped);
   }
   for (Done& done : waiting) std::move(done)(delta);
 }
 
-uint64_t DeltaCache::used_bytes() const {
-  MutexLock lock(&mutex_);
-  return used_bytes_;
+void DeltaCache::Trim(std::vector<MadeDeltaPtr>& dropped) {
+  while (kept_.bytes > max_bytes_) {
+    const auto oldest = kept_.entries.find(kept_.order.front());
+    kept_.bytes -= oldest->second.bytes;
+    dropped.push_back(std::move(oldest->second.delta));
+    kept_.entries.erase(oldest);
+    kept_.order.pop_front();
+  }
 }
 
-uint64_t DeltaCache::num_made() const {
+DeltaCache::Kept DeltaCache::Clear() {
   MutexLock lock(&mutex_);
-  return num_made_;
+  return std::exchange(kept_, Kept());
+}
+
+void DeltaCache::Count(const ChangeCounts& reply) {
+  MutexLock lock(&mutex_);
+  counts_.unchanged += reply.unchanged;
+  counts_.deltas += reply.deltas;
+  counts_.delta_bytes += reply.delta_bytes;
+  counts_.wholes += reply.wholes;
+  counts_.whole_bytes += reply.whole_bytes;
+}
+
+ChangeCounts DeltaCache::counts() const {
+  MutexLock lock(&mutex_);
+  return counts_;
 }
 
 }  // namespace tensorkv

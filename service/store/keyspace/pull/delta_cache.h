@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <tuple>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +16,8 @@
 #include "base/mutex.h"
 #include "base/ref_counted.h"
 #include "contract/call_fields.h"
+#include "service/store/byte_budget.h"
+#include "service/store/namespace_summary.h"
 #include "tensor/delta/delta_encodings.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
@@ -33,7 +35,7 @@ using MadeDeltaPtr = RefPtr<const MadeDelta>;
 
 // Names a delta.
 struct DeltaId {
-  uint64_t key_hash = 0;
+  std::string key;
   Version from = 0;
   Version to = 0;
   DType dtype = DType::kUnknown;
@@ -42,7 +44,7 @@ struct DeltaId {
   friend bool operator==(const DeltaId&, const DeltaId&) = default;
   template <typename H>
   friend H AbslHashValue(H state, const DeltaId& id) {
-    return H::combine(std::move(state), id.key_hash, id.from, id.to, id.dtype,
+    return H::combine(std::move(state), id.key, id.from, id.to, id.dtype,
                       id.encodings);
   }
 };
@@ -52,8 +54,24 @@ class DeltaCache {
  public:
   using Done = absl::AnyInvocable<void(const MadeDeltaPtr&) &&>;
 
-  // Bounds the bytes of the deltas that it keeps.
-  explicit DeltaCache(uint64_t max_bytes);
+  // Deltas that are kept, which are destroyed with this.
+  struct Kept {
+    struct Entry {
+      MadeDeltaPtr delta;
+      Reservation overhead;
+      uint64_t bytes = 0;
+      // Where it is in `order`.
+      std::list<DeltaId>::iterator place;
+    };
+
+    absl::flat_hash_map<DeltaId, Entry> entries;
+    // The one that was asked for last comes last.
+    std::list<DeltaId> order;
+    uint64_t bytes = 0;
+  };
+
+  // Bounds the bytes of the deltas that it keeps, which `budget` counts.
+  DeltaCache(uint64_t max_bytes, const RefPtr<ByteBudget>& budget);
 
   // Tells this life of the namespace from others, in tokens: a random number.
   uint64_t incarnation() const { return incarnation_; }
@@ -61,33 +79,39 @@ class DeltaCache {
   // Calls `done` with the delta: now, or when Add has it. Returns whether the
   // caller is the one to make it, and to call Add.
   bool Get(const DeltaId& id, Done done);
-  // Tells all who wait. Keeps the delta if `is_kept`, or that there is none.
-  void Add(const DeltaId& id, MadeDeltaPtr delta, bool is_kept);
 
-  uint64_t used_bytes() const;
-  // Returns how many deltas were made.
-  uint64_t num_made() const;
+  // Returns what it takes to keep a delta of so many bytes.
+  static uint64_t BytesOf(const DeltaId& id, uint64_t delta_bytes);
+  // Returns bytes for a delta that is to be kept; none if it is too large.
+  Reservation Reserve(uint64_t bytes) const;
+  // Tells all who wait. Keeps the delta, or that there is none, if there are
+  // bytes for that beside those of the delta's buffer.
+  void Add(const DeltaId& id, MadeDeltaPtr delta, Reservation overhead);
+  // Lets go of all that it keeps, which the caller destroys.
+  Kept Clear();
+
+  // Returns the bytes of what is kept or is about to be, and of what was let
+  // go and is being sent yet.
+  uint64_t used_bytes() const { return account_->used_bytes(); }
+
+  // Counts the values of a reply.
+  void Count(const ChangeCounts& reply);
+  ChangeCounts counts() const;
 
  private:
-  struct Entry {
-    // None once the delta is there.
-    std::vector<Done> waiting;
-    bool is_made = false;
-    MadeDeltaPtr delta;
-    // Where it is in `order_`, once it is made.
-    std::list<DeltaId>::iterator place;
-  };
-
-  static uint64_t BytesOf(const MadeDeltaPtr& delta);
+  // Lets the oldest go until the others are within the bound.
+  void Trim(std::vector<MadeDeltaPtr>& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t incarnation_;
   const uint64_t max_bytes_;
+  const RefPtr<BudgetAccount> account_;
   mutable Mutex mutex_;
-  absl::flat_hash_map<DeltaId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  // The one that was asked for last comes last.
-  std::list<DeltaId> order_ ABSL_GUARDED_BY(mutex_);
-  uint64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t num_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those who wait for what is being made.
+  absl::flat_hash_map<DeltaId, std::vector<Done>> waiting_
+      ABSL_GUARDED_BY(mutex_);
+  Kept kept_ ABSL_GUARDED_BY(mutex_);
+  ChangeCounts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

@@ -11,6 +11,8 @@
 #include "service/store/byte_budget.h"
 #include "service/store/counted_buffer.h"
 #include "service/store/keyspace/pull/pull_cast.h"
+#include "service/store/keyspace/snapshots/letting_go.h"
+#include "service/store/keyspace/transaction.h"
 #include "tensor/delta/delta_encoder.h"
 #include "tensor/delta/delta_scratch.h"
 
@@ -39,20 +41,29 @@ class DeltaJob : public std::enable_shared_from_this<DeltaJob> {
  private:
   // Memory is taken when there is a thread for the work, not before.
   void Begin() {
-    if (!Prepare().ok()) return End(nullptr, /*is_kept=*/false);
+    num_blocks_ = NumDeltaBlocks(SizeAsConverted());
+    const size_t num_tasks = std::clamp<size_t>(num_blocks_ / kBlocksPerTask, 1,
+                                                is_small_ ? 1 : kMostTasks);
+    if (!Prepare(num_tasks).ok()) return End(nullptr, {});
     encoder_.emplace(from_.view(), to_.view(), id_.encodings);
-    num_blocks_ = encoder_->num_blocks();
     num_left_ = num_blocks_;
-    const size_t num_tasks = std::min(kMostTasks, num_blocks_ / kBlocksPerTask);
     for (size_t i = 1; i < num_tasks; ++i) SubmitSome();
     EncodeAll();
   }
 
-  absl::Status Prepare() {
-    // Blocks that are encoded take less than the value.
+  size_t SizeAsConverted() const {
+    return static_cast<size_t>(to_.num_elements()) * SizeOf(id_.dtype);
+  }
+
+  // Reserves what the job takes: blocks that are encoded take less than the
+  // value.
+  absl::Status Prepare(size_t num_tasks) {
     ASSIGN_OR_RETURN(
-        blocks_bytes_,
-        Reservation::Create(state_->memory.host().values, to_.size_bytes()));
+        work_bytes_,
+        Reservation::Create(
+            state_->memory.host().values,
+            SizeAsConverted() +
+                num_tasks * DeltaEncoder::MaxScratchBytes(SizeAsConverted())));
     if (id_.dtype == to_.dtype()) return absl::OkStatus();
     PullReply both;
     both.values.push_back({.tensor = std::move(from_)});
@@ -86,35 +97,44 @@ class DeltaJob : public std::enable_shared_from_this<DeltaJob> {
 
   void Finish() {
     const size_t bytes = encoder_->size_bytes();
-    if (bytes >= static_cast<size_t>(to_.size_bytes())) {
-      return End(nullptr, /*is_kept=*/true);
-    }
-    // What is kept takes the memory that snapshots may have, and none that
-    // pushes need.
-    const bool is_kept = state_->memory.CheckRetained({.host = bytes}).ok();
-    const MemoryAccounts& host = state_->memory.host();
-    absl::StatusOr<RefPtr<Buffer>> buffer =
-        AllocateCounted(is_kept ? host.retained : host.values, bytes,
-                        [](uint64_t size, RefPtr<MemoryAccount> account) {
-                          return HostBuffer::Allocate(size, std::move(account));
-                        });
-    if (!buffer.ok()) return End(nullptr, /*is_kept=*/false);
+    if (bytes >= SizeAsConverted()) return End(nullptr, ReserveToKeep(0));
+    Reservation kept = ReserveToKeep(bytes);
+    absl::StatusOr<RefPtr<Buffer>> buffer = Allocate(bytes, kept);
+    if (!buffer.ok()) return End(nullptr, {});
     encoder_->Write((*buffer)->mutable_data());
     auto delta = MakeRefCounted<MadeDelta>();
     delta->bytes = Tensor::Unchecked(
         DType::kU8, *Shape::Create({static_cast<int64_t>(bytes)}),
         *std::move(buffer));
     delta->digest = DigestOf(to_.view());
-    End(std::move(delta), is_kept);
+    End(std::move(delta), std::move(kept));
+  }
+
+  // Returns bytes for the cache to keep the delta; none if it cannot.
+  Reservation ReserveToKeep(size_t bytes) {
+    Transaction transaction(*state_, Transaction::Thread::kOwn);
+    return MakeRoomForDelta(transaction, DeltaCache::BytesOf(id_, bytes));
+  }
+
+  // Allocates from what is kept; without that, from the budget, until the
+  // delta is sent.
+  absl::StatusOr<RefPtr<Buffer>> Allocate(size_t bytes, Reservation& kept) {
+    const auto allocate = [](uint64_t size, RefPtr<MemoryAccount> account) {
+      return HostBuffer::Allocate(size, std::move(account));
+    };
+    if (kept.bytes() > 0) {
+      return AllocateReserved(kept.Split(bytes), allocate);
+    }
+    return AllocateCounted(state_->memory.host().values, bytes, allocate);
   }
 
   // What the job has taken is free before anybody hears of its end.
-  void End(MadeDeltaPtr delta, bool is_kept) {
+  void End(MadeDeltaPtr delta, Reservation kept) {
     encoder_.reset();
-    blocks_bytes_.Clear();
+    work_bytes_.Clear();
     from_ = Tensor();
     to_ = Tensor();
-    state_->deltas->Add(id_, std::move(delta), is_kept);
+    state_->deltas->Add(id_, std::move(delta), std::move(kept));
   }
 
   const std::shared_ptr<NamespaceState> state_;
@@ -122,7 +142,7 @@ class DeltaJob : public std::enable_shared_from_this<DeltaJob> {
   const bool is_small_;
   Tensor from_;
   Tensor to_;
-  Reservation blocks_bytes_;
+  Reservation work_bytes_;
   std::optional<DeltaEncoder> encoder_;
   size_t num_blocks_ = 0;
   std::atomic<size_t> next_{0};

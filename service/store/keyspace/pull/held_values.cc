@@ -25,6 +25,23 @@ RefPtr<const ValueChange> ChangeOf(std::string token, bool unchanged,
   return change;
 }
 
+ChangeCounts CountsOf(const PullReply& reply) {
+  ChangeCounts counts;
+  for (const Value& value : reply.values) {
+    const auto bytes = static_cast<uint64_t>(value.tensor.size_bytes());
+    if (value.change->unchanged) {
+      ++counts.unchanged;
+    } else if (value.change->delta) {
+      ++counts.deltas;
+      counts.delta_bytes += bytes;
+    } else {
+      ++counts.wholes;
+      counts.whole_bytes += bytes;
+    }
+  }
+  return counts;
+}
+
 // One reply, from what was read to the answer. The deltas come on any threads,
 // each for another value.
 class ChangesReply : public std::enable_shared_from_this<ChangesReply> {
@@ -79,6 +96,7 @@ class ChangesReply : public std::enable_shared_from_this<ChangesReply> {
       reply_ = {};
       return std::move(done_)(std::move(status));
     }
+    state_->deltas->Count(CountsOf(reply_));
     if (!cast) {
       return state_->tensor_placement->Send(std::move(reply_),
                                             std::move(done_));
@@ -129,7 +147,7 @@ void HeldValues::Add(const NamespaceState& state, const PullEntry& entry,
   }
   bases_.push_back({.index = reply.values.size() - 1,
                     .held = std::move(base),
-                    .id = {.key_hash = token.key_hash,
+                    .id = {.key = entry.key,
                            .from = held->version,
                            .to = value.version,
                            .dtype = token.dtype,

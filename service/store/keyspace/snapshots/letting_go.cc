@@ -43,8 +43,16 @@ void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
   const bool had_leftovers = state.named->has_leftovers();
   state.named->Close(snapshot, cause, kValuesPerLock, transaction.let_go());
   state.snapshots->EndReading();
+  // Then there is one value of each key, and no delta between two.
+  if (state.named->empty()) transaction.Drop(state.deltas->Clear());
   if (!had_leftovers && state.named->has_leftovers()) SweepOnPool(transaction);
   if (!is_ready) Wake(transaction, SnapshotTopic(series.name));
+}
+
+BytesNeeded Leaving(const NamespaceState& state) {
+  BytesNeeded leaving = state.named->leaving();
+  leaving.host += state.deltas->used_bytes();
+  return leaving;
 }
 
 absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
@@ -61,19 +69,41 @@ absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
         Reason::kOverBudget,
         {{"needed", needed}, {"available", limit - std::min(limit, used)}});
   }
-  BytesNeeded leaving = state.named->leaving();
+  BytesNeeded leaving = Leaving(state);
   leaving.host += freed;
   return state.memory.CheckRetained(more, leaving);
 }
 
+namespace {
+
+// Lets deltas go if they and `more` are too much beside the snapshots.
+void LetDeltasGo(Transaction& transaction, const BytesNeeded& more) {
+  NamespaceState& state = transaction.state();
+  BytesNeeded with_deltas = more;
+  with_deltas.host += state.deltas->used_bytes();
+  if (CheckRoom(state, with_deltas).ok()) return;
+  transaction.Drop(state.deltas->Clear());
+}
+
+}  // namespace
+
 void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
   const NamespaceState& state = transaction.state();
+  LetDeltasGo(transaction, more);
   while (NamedSnapshot* const victim = state.named->Victim()) {
     if (CheckRoom(state, more).ok()) return;
     const uint64_t overhead = state.named->overhead_bytes();
     if (victim->held.empty() && !CheckRoom(state, more, overhead).ok()) return;
     CloseSnapshot(transaction, *victim, NamedSnapshots::Cause::kRetained);
   }
+}
+
+Reservation MakeRoomForDelta(Transaction& transaction, uint64_t bytes) {
+  const NamespaceState& state = transaction.state();
+  const BytesNeeded more = {.host = bytes};
+  if (!CheckRoom(state, more).ok()) return {};
+  LetDeltasGo(transaction, more);
+  return state.deltas->Reserve(bytes);
 }
 
 void TrimSeries(Transaction& transaction, Series& series) {

@@ -24,11 +24,18 @@ inline constexpr size_t kSnapshotsPerLock = 16;
 void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause);
 
-// Lets snapshots go, in their order, until no more is retained with `more` than
-// may be, or letting go of more would not help: readers have what was let go,
-// or other namespaces have too much. What they free is leaving until the
-// transaction has ended.
+// Lets deltas go, which can be made again, and then snapshots, in their order,
+// until no more is retained with `more` than may be, or letting go of more
+// would not help: readers have what was let go, or other namespaces have too
+// much. What they free is leaving until the transaction has ended.
 void MakeRoom(Transaction& transaction, const BytesNeeded& more);
+
+// Returns bytes for a delta that is to be kept, for which deltas may go, and no
+// snapshot; none if there are not so many.
+Reservation MakeRoomForDelta(Transaction& transaction, uint64_t bytes);
+
+// Returns what is in use yet though it was let go, or goes before any snapshot.
+BytesNeeded Leaving(const NamespaceState& state);
 
 // Checks that no more is retained than may be, with `more`, without what is
 // leaving, and without `freed` bytes of what snapshots take besides values.

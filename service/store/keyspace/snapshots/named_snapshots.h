@@ -106,6 +106,7 @@ class NamedSnapshots {
 
   // --- Finding ---------------------------------------------------------------
 
+  bool empty() const { return by_revision_.empty(); }
   size_t num_ready() const { return by_revision_.size() - opening_.size(); }
   // Return null if there is no such series.
   const Series* Find(absl::string_view series) const;

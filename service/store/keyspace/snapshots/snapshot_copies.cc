@@ -27,8 +27,7 @@ void Take(Transaction& transaction, StoredKey& key, const KeptKeyPtr& kept) {
 bool FailIfTooMuch(Transaction& transaction, const BytesNeeded& more = {}) {
   const NamespaceState& state = transaction.state();
   MakeRoom(transaction, more);
-  const absl::Status status =
-      state.memory.CheckRetained(more, state.named->leaving());
+  const absl::Status status = state.memory.CheckRetained(more, Leaving(state));
   if (status.ok()) return false;
   transaction.Drop(state.snapshots->FailAll(status));
   return true;

@@ -236,7 +236,7 @@ absl::Status SnapshotRun::Walk() {
     // Others may have taken since what was free of the budget.
     MakeRoom(transaction, {});
     const absl::Status status =
-        state_.memory.CheckRetained({}, state_.named->leaving());
+        state_.memory.CheckRetained({}, Leaving(state_));
     if (!status.ok()) {
       transaction.Drop(state_.snapshots->FailAll(status));
       return status;
