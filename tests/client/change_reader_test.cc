@@ -71,7 +71,7 @@ class ChangeReaderTest : public ::testing::Test {
   // Returns the element that the reader gets of the latest.
   absl::StatusOr<float> Read(int64_t position) {
     PullRequest request = {.entries = {{"w"}}, .at = LatestSnapshot("s")};
-    absl::StatusOr<PullReply> reply = reader_.Pull(std::move(request));
+    absl::StatusOr<PullReply> reply = reader_.Pull(client_, std::move(request));
     if (!reply.ok()) return reply.status();
     const Tensor& tensor = reply->values.front().tensor;
     EXPECT_EQ(tensor.Description(), "f32[1000]");
@@ -82,7 +82,7 @@ class ChangeReaderTest : public ::testing::Test {
       std::make_unique<SpoiltConnection>();
   SpoiltConnection& connection_ = *owned_;
   Client client_{std::move(owned_), {.target = "local"}};
-  ChangeReader reader_{client_};
+  ChangeReader reader_;
 };
 
 TEST_F(ChangeReaderTest, ReadsTheWholeThenWhatHasChangedThenNothing) {
@@ -123,11 +123,22 @@ TEST_F(ChangeReaderTest, ErrorLeavesWhatItHolds) {
   Publish(0, 5);
   EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
 
-  EXPECT_THAT(reader_.Pull({.entries = {{"w"}, {"missing"}}}),
+  EXPECT_THAT(reader_.Pull(client_, {.entries = {{"w"}, {"missing"}}}),
               StatusIs(StatusCode::kNotFound));
 
   EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
   EXPECT_EQ(reader_.counts().unchanged, 1);
+}
+
+TEST_F(ChangeReaderTest, HoldsWhatItHasReadLastAlone) {
+  Publish(0, 5);
+  EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
+  ASSERT_OK(client_.Init("other", Full({2}, 1)));
+  ASSERT_OK(reader_.Pull(client_, {.entries = {{"other"}}}));
+
+  EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
+
+  EXPECT_EQ(reader_.counts().wholes, 3);
 }
 
 TEST_F(ChangeReaderTest, AfterClearTheWholeComes) {
