@@ -17,6 +17,13 @@ using Texts = std::vector<std::string>;
 }  // namespace
 
 void Store::Register(py::module_& module) {
+  py::class_<SharedChangeReader, std::shared_ptr<SharedChangeReader>>(
+      module, "ChangeReader")
+      .def(py::init<>())
+      .def_property_readonly("bytes", [](const SharedChangeReader& reader) {
+        const GilRelease release;
+        return reader.bytes();
+      });
   py::class_<Store> store(module, "Store");
   RegisterOpening(store);
   RegisterValues(store);
