@@ -171,9 +171,7 @@ void Scatter(const Tensor& from, const std::vector<int64_t>& places,
   }
 }
 
-// --- What has changed --------------------------------------------------------
-
-// The token of a key in slices has that of each slice, after its size in a
+// Returns the token of a key in slices: that of each slice, after its size in a
 // byte.
 std::string JoinedToken(absl::Span<const Value> answers) {
   std::string joined;
@@ -200,8 +198,8 @@ std::vector<std::string> TokensOfSlices(absl::string_view joined,
   return tokens;
 }
 
-// Returns whether the slices have come with tokens: all, or their servers are
-// not those that know of them.
+// Returns whether all slices have come with tokens. Where one has not, none is
+// shown later, and so all come whole.
 bool HaveChanges(absl::Span<const Value> answers) {
   return absl::c_all_of(
       answers, [](const Value& answer) { return answer.change != nullptr; });
@@ -246,7 +244,8 @@ absl::StatusOr<Value> JoinChanges(const SplitLayout& layout,
                                            layout.FirstRow(i + 1))));
       change->slices.push_back(std::move(of_slice));
     }
-    if (absl::c_all_of(answers, std::mem_fn(&Value::is_whole))) change->slices.clear();
+    if (absl::c_all_of(answers, std::mem_fn(&Value::is_whole)))
+      change->slices.clear();
     value.tensor = std::move(whole);
   }
   value.change = std::move(change);

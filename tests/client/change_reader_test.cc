@@ -1,6 +1,8 @@
 #include "client/change_reader.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,6 +41,9 @@ class SpoiltConnection final : public Connection {
 
   bool spoils_deltas = false;
   bool says_unchanged = false;
+  // Comes in place of deltas: its first half as it is, and of the second that
+  // it is unchanged.
+  std::optional<Tensor> slices;
 
  private:
   void Spoil(PullReply& reply) const {
@@ -49,6 +54,13 @@ class SpoiltConnection final : public Connection {
       change->delta = value.change->delta;
       change->unchanged = value.change->unchanged || says_unchanged;
       if (spoils_deltas && change->delta) change->delta->digest ^= 1;
+      if (slices && change->delta) {
+        change->delta = std::nullopt;
+        value.tensor = *slices;
+        const auto half = static_cast<uint64_t>(slices->size_bytes() / 2);
+        change->slices = {{.size_bytes = half},
+                          {.size_bytes = half, .unchanged = true}};
+      }
       value.change = std::move(change);
     }
   }
@@ -110,6 +122,28 @@ TEST_F(ChangeReaderTest, DeltaOfAnotherDigestIsPulledWhole) {
 
   EXPECT_EQ(reader_.counts().rejected, 1);
   EXPECT_EQ(reader_.counts().wholes, 2);
+}
+
+TEST_F(ChangeReaderTest, SlicesAreMadeWholeOfWhatIsHeld) {
+  Publish(900, 5);
+  EXPECT_THAT(Read(900), testing::IsOkAndHolds(5));
+  Publish(3, 7);
+  connection_.slices = Full({kNumElements}, 2);
+
+  EXPECT_THAT(Read(3), testing::IsOkAndHolds(2));
+
+  EXPECT_EQ(reader_.counts().wholes, 2);
+  EXPECT_EQ(reader_.counts().unchanged, 1);
+  EXPECT_THAT(Read(900), testing::IsOkAndHolds(5));
+}
+
+TEST_F(ChangeReaderTest, SlicesOfAnotherShapeArePulledWhole) {
+  Publish(900, 5);
+  EXPECT_THAT(Read(900), testing::IsOkAndHolds(5));
+  Publish(3, 7);
+  connection_.slices = Full({kNumElements / 2}, 2);
+
+  EXPECT_THAT(Read(3), testing::IsOkAndHolds(7));
 }
 
 TEST_F(ChangeReaderTest, UnchangedThatNobodyHoldsIsAnError) {
