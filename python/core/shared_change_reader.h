@@ -23,6 +23,11 @@ class SharedChangeReader {
     MutexLock lock(&mutex_);
     return reader_.Pull(client, std::move(request));
   }
+  // Forgets what it holds.
+  void Clear() {
+    MutexLock lock(&mutex_);
+    reader_.Clear();
+  }
   // Returns how many bytes of values have come.
   uint64_t bytes() const {
     MutexLock lock(&mutex_);

@@ -20,6 +20,7 @@ void Store::Register(py::module_& module) {
   py::class_<SharedChangeReader, std::shared_ptr<SharedChangeReader>>(
       module, "ChangeReader")
       .def(py::init<>())
+      .def("clear", &SharedChangeReader::Clear, py::call_guard<GilRelease>())
       .def_property_readonly("bytes", [](const SharedChangeReader& reader) {
         const GilRelease release;
         return reader.bytes();

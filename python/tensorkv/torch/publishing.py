@@ -384,6 +384,8 @@ class Reader:
                 keys = [f"{prefix}{name}" for name in names]
                 values = client._pull_memory(keys, to, status.at, changes)
                 pulled.update(zip(names, values))
+            elif changes:
+                changes.clear()
         # What is kept must not be written by the caller.
         is_copied = targets is None and self._changes[0] is not None
         return {
