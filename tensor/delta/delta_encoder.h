@@ -17,8 +17,9 @@ namespace tensorkv {
 
 // Encodes block by block, each in what takes the fewest bytes of what the
 // reader takes: elements are compared by their bits, so that `to` is told to
-// the bit. zstd is not tried where another encoding takes a small part of the
-// block. Takes as much memory as the delta.
+// the bit. zstd is not tried on the whole where another encoding takes a small
+// part of the block, or a sample gains little. Takes as much memory as the
+// delta.
 //
 //   DeltaEncoder encoder(from, to, DeltaEncodings::All());
 //   DeltaScratch scratch;
@@ -51,7 +52,7 @@ class DeltaEncoder {
     void TakeIfSmaller(DeltaEncoding encoding, absl::string_view bytes);
 
     DeltaEncoding encoding = DeltaEncoding::kWhole;
-    // Of kWhole none are kept.
+    // None are kept of kWhole.
     std::string bytes;
     size_t size_bytes = 0;
   };
@@ -61,8 +62,9 @@ class DeltaEncoder {
     size_t bytes = 0;
   };
 
-  void TryOneUlp(const BlockView& view, DeltaScratch& scratch,
-                 Block& block) const;
+  // Returns how many elements have changed.
+  size_t TryOneUlp(const BlockView& view, DeltaScratch& scratch,
+                   Block& block) const;
   void TrySparse(const BlockView& view, DeltaScratch& scratch,
                  Block& block) const;
   void TryXor(const BlockView& view, DeltaScratch& scratch, Block& block) const;
