@@ -89,6 +89,7 @@ class Engine {
 
   Backend& device() { return backend_; }
   const ServerBudgets& budgets() const { return store_.budgets(); }
+  uint64_t num_deltas_encoded() const { return store_.num_deltas_encoded(); }
 
  private:
   SteadyAlarms alarms_;

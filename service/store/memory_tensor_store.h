@@ -159,6 +159,8 @@ class MemoryTensorStore final : public TensorStore,
   void InterruptWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
+  // Returns how many deltas were encoded.
+  uint64_t num_deltas_encoded() const;
   // Returns how much of the host's memory is used.
   uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
@@ -232,6 +234,8 @@ class MemoryTensorStore final : public TensorStore,
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
 
   const ServerBudgets budgets_;
+  const std::shared_ptr<TaskRunner> pool_;
+  const std::shared_ptr<DeltaQueue> deltas_;
   std::atomic<uint64_t> last_epoch_ = 0;
   KeyFence fence_;
   // Null while no move has passed keys on. Confined to the thread of the move.

@@ -29,6 +29,7 @@
 
 namespace tensorkv {
 
+class DeltaQueue;
 class RoundExchange;
 struct NamespaceState;
 
@@ -42,6 +43,8 @@ struct NamespaceEnvironment {
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
   std::shared_ptr<TaskRunner> pool;
+  // Encodes what has changed, for readers.
+  std::shared_ptr<DeltaQueue> deltas;
   const ServerBudgets* budgets = nullptr;
   // The last epoch that the server has given, by its clock.
   std::atomic<uint64_t>* last_epoch = nullptr;

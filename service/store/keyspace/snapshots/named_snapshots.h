@@ -147,6 +147,11 @@ class NamedSnapshots {
                                 uint64_t revision) const {
     return former_.Find(key, revision);
   }
+  // Does what FormerValues::FindVersion does.
+  const FormerValue* FindVersion(absl::string_view key, Version version,
+                                 uint64_t revision) const {
+    return former_.FindVersion(key, version, revision);
+  }
   const FormerValues& former() const { return former_; }
 
   // --- Letting go ------------------------------------------------------------
