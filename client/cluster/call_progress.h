@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct CallProgress {
   std::string refused_by;
   // Holds how all other shares have ended.
   std::vector<absl::Status> outcomes;
+  // The servers that have taken shares of the snapshot that the call publishes.
+  std::set<std::string> published_by;
   // Ends the shares that would wait in vain for the one that ends the call;
   // null where none would.
   std::shared_ptr<Canceller> others;

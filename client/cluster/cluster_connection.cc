@@ -46,6 +46,12 @@ constexpr bool kMayPublish = std::is_same_v<Request, InitRequest> ||
                              std::is_same_v<Request, PushRequest> ||
                              std::is_same_v<Request, PushRowsRequest>;
 
+// Returns whether a call that has been made may be made once more.
+bool MayBeMadeAgain(const InitRequest& request) {
+  return request.on_existing != OnExisting::kFail;
+}
+bool MayBeMadeAgain(const PushRequest&) { return false; }
+
 // Returns the terms on which a call takes one, as those of a CreateSnapshot.
 template <typename Request>
 CreateSnapshotRequest TermsOf(const Request& request) {
@@ -66,6 +72,34 @@ CreateSnapshotRequest TermsOf(const Request& request) {
   }
   terms.set_keep_last(publish_as.keep_last());
   return terms;
+}
+
+// Returns the call that has each server take a share for the publication.
+template <typename Request>
+Request PartOf(const Request& request,
+               const ClusterSnapshots::Publication& publication, int attempt) {
+  Request part = request;
+  NameAttempt("+", attempt, part);
+  PublishAs& publish_as = part.publish_as.emplace();
+  publish_as.set_series(publication.terms.series());
+  *publish_as.mutable_prefixes() = publication.terms.prefixes();
+  publish_as.set_number(publication.terms.number());
+  publish_as.set_uid(publication.uid);
+  return part;
+}
+
+// Returns the error of a call that was made. One that may be made again may be
+// so for a server that was restarted.
+template <typename Request>
+absl::Status NotPublished(const Request& request, const absl::Status& why) {
+  if (MayBeMadeAgain(request) && ReasonOf(why) == Reason::kServerRestarted) {
+    return why;
+  }
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "the call was made, and nobody can tell whether it was published: ",
+          why.message())),
+      Reason::kOutcomeUnknown);
 }
 
 // Returns whether a share may wait for workers that have gone back with another
@@ -168,17 +202,21 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     const Request& made = next ? *next : request;
     CO_ASSIGN_OR_RETURN(const KnownNamespace known,
                         co_await KnowFor(made, limit));
+    bool takes_shares = false;
     if constexpr (kMayPublish<Request>) {
       CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                           co_await servers_.Placement(limit));
-      const bool takes_shares =
-          made.publish_as && made.publish_as->uid() == 0 &&
-          !known.is_mirrored && placement->servers.size() > 1;
-      if (takes_shares) co_return co_await Publish(made, limit);
+      takes_shares = made.publish_as && made.publish_as->uid() == 0 &&
+                     !known.is_mirrored && placement->servers.size() > 1;
     }
-    Task<absl::StatusOr<ReplyTo<Request>>> task =
-        known.is_mirrored ? MakeMirrored(made, known, limit)
-                          : MakePlaced(made, known, limit);
+    const auto start = [&]() -> Task<absl::StatusOr<ReplyTo<Request>>> {
+      if constexpr (kMayPublish<Request>) {
+        if (takes_shares) return Publish(made, known, limit);
+      }
+      return known.is_mirrored ? MakeMirrored(made, known, limit)
+                               : MakePlaced(made, known, limit);
+    };
+    Task<absl::StatusOr<ReplyTo<Request>>> task = start();
     absl::StatusOr<ReplyTo<Request>> reply = co_await task;
     const bool finds_another =
         IsOfFormerNamespace(reply.status()) && NamespaceUidIn(request) == 0;
@@ -187,7 +225,7 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     const auto present = namespaces_.Find(NamespaceIn(request));
     const bool has_other_kind =
         present && present->is_mirrored != known.is_mirrored;
-    if (!known.is_mirrored && !has_other_kind) co_return reply;
+    if (!known.is_mirrored && !has_other_kind && !takes_shares) co_return reply;
     namespaces_.Forget(NamespaceIn(request), known.uid);
     next = request;
     NameAttempt("=", attempt + 1, *next);
@@ -196,23 +234,39 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Publish(
-    const Request& request, const CallLimit& limit) {
-  const CreateSnapshotRequest terms = TermsOf(request);
-  CO_ASSIGN_OR_RETURN(const ClusterSnapshots::Publication publication,
-                      co_await snapshots_.Begin(terms, limit));
-  Request made = request;
-  made.publish_as->clear_expected_latest();
-  made.publish_as->set_number(publication.terms.number());
-  made.publish_as->set_uid(publication.terms.uid());
-  absl::StatusOr<ReplyTo<Request>> reply = co_await Route(made, limit);
-  if (!reply.ok()) {
-    CO_RETURN_IF_ERROR(co_await snapshots_.GiveUp(publication, limit));
-    co_return reply;
+    const Request& request, const KnownNamespace& known,
+    const CallLimit& limit) {
+  Request bound = request;
+  NameUid(known, bound);
+  const CreateSnapshotRequest terms = TermsOf(bound);
+  absl::Status why;
+  for (int attempt = 0; attempt < ClusterSnapshots::kMostAttempts; ++attempt) {
+    absl::StatusOr<ClusterSnapshots::Publication> publication =
+        co_await snapshots_.Begin(terms, attempt, limit);
+    if (!publication.ok()) {
+      co_return why.ok() ? publication.status() : NotPublished(bound, why);
+    }
+    const Request part = PartOf(bound, *publication, attempt);
+    absl::StatusOr<ReplyTo<Request>> reply =
+        co_await MakePlaced(part, known, limit, &publication->published_by);
+    if (!reply.ok()) {
+      [[maybe_unused]] const absl::Status ended =
+          co_await snapshots_.GiveUp(*publication, limit);
+      co_return why.ok() ? reply : NotPublished(bound, reply.status());
+    }
+    const absl::StatusOr<CreateSnapshotReply> taken =
+        co_await snapshots_.Complete(*publication, limit);
+    if (taken.ok()) {
+      reply->published = {taken->number(), taken->revision()};
+      co_return reply;
+    }
+    why = taken.status();
+    if (!MayBeMadeAgain(bound) ||
+        !ClusterSnapshots::MayBeginAgain(terms, why)) {
+      break;
+    }
   }
-  CO_ASSIGN_OR_RETURN(const CreateSnapshotReply taken,
-                      co_await snapshots_.Complete(publication, limit));
-  reply->published = {taken.number(), taken.revision()};
-  co_return reply;
+  co_return NotPublished(bound, why);
 }
 
 template <typename Request>
@@ -235,7 +289,8 @@ Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowFor(
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
-    const Request& request, KnownNamespace known, const CallLimit& limit) {
+    const Request& request, KnownNamespace known, const CallLimit& limit,
+    std::set<std::string>* published_by) {
   const CallShares<Request> call(request);
   Progress<Request> progress = {.known = known,
                                 .is_bound = NamespaceUidIn(request) != 0,
@@ -251,6 +306,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
     if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
       CO_RETURN_IF_ERROR(
           ErrorOf<Request>(progress.known.mode, progress.outcomes));
+      if (published_by != nullptr) {
+        *published_by = std::move(progress.published_by);
+      }
       co_return std::move(progress.reply);
     }
     const uint64_t told = VersionToldBy(progress.refusals);
@@ -354,6 +412,11 @@ void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
     const std::vector<size_t>& places = shares[i].places;
     absl::Status outcome = answers[i].status();
     if (outcome.ok()) {
+      if constexpr (kMayPublish<Request>) {
+        if (answers[i]->published) {
+          progress.published_by.insert(shares[i].server);
+        }
+      }
       outcome = call.JoinReply(*std::move(answers[i]), places, progress.reply);
     }
     const bool finds_another =
@@ -461,9 +524,7 @@ Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
   if (known.is_mirrored || home_first.size() == 1) {
     co_return co_await snapshots_.Make(request, limit);
   }
-  CO_ASSIGN_OR_RETURN(const ClusterSnapshots::Publication publication,
-                      co_await snapshots_.Begin(request, limit));
-  co_return co_await snapshots_.Complete(publication, limit);
+  co_return co_await snapshots_.Create(request, limit);
 }
 
 // --- All others -------------------------------------------------------------

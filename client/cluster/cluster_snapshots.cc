@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/cluster/all_replies.h"
@@ -14,9 +14,7 @@
 #include "client/cluster/placed_server.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
-#include "client/internal/calls/next_page.h"
 #include "contract/reason.h"
-#include "contract/slices.h"
 
 namespace tensorkv {
 namespace {
@@ -69,25 +67,6 @@ absl::Status NoSuchKey(const KnownSnapshot& known, absl::string_view key) {
                     Reason::kKeyNotFound, {{"key", key}});
 }
 
-// Returns what the keys at `places`, of which there are some, all begin with,
-// in whole characters.
-template <typename Entries>
-std::string PrefixOf(const Entries& entries, absl::Span<const size_t> places) {
-  std::string prefix = KeyIn(entries[places.front()]);
-  for (const size_t place : places) {
-    const std::string& key = KeyIn(entries[place]);
-    const auto differ =
-        std::mismatch(prefix.begin(), prefix.end(), key.begin(), key.end());
-    prefix.erase(differ.first, prefix.end());
-  }
-  const std::string& first = KeyIn(entries[places.front()]);
-  const auto is_within_character = [&first](size_t end) {
-    return end < first.size() && (first[end] & 0xc0) == 0x80;
-  };
-  while (is_within_character(prefix.size())) prefix.pop_back();
-  return prefix;
-}
-
 // Adds the counts of a share to those of the others; there are none of all if
 // one has none.
 void AddCounts(const CreateSnapshotReply& share, CreateSnapshotRequest& total) {
@@ -111,78 +90,186 @@ DeleteSnapshotRequest DropOf(const Request& request, const Uids& uids) {
   return drop;
 }
 
+// Returns the request of a step after the reservation. It needs no call id.
+CreateSnapshotRequest StepOf(CreateSnapshotRequest::Step step,
+                             const ClusterSnapshots::Publication& publication) {
+  CreateSnapshotRequest request;
+  request.set_namespace_(publication.terms.namespace_());
+  request.set_namespace_uid(publication.terms.namespace_uid());
+  request.set_series(publication.terms.series());
+  request.set_step(step);
+  request.set_number(publication.terms.number());
+  request.set_uid(publication.uid);
+  return request;
+}
+
+// Returns the servers that own partitions, `home` first.
+std::vector<std::string> OwnersIn(const ClusterPlacement& placement,
+                                  const std::string& home) {
+  std::vector<std::string> owners = {home};
+  for (uint32_t i = 0; i < placement.servers.size(); ++i) {
+    const std::string& name = placement.servers[i].name;
+    if (name == home || !absl::c_linear_search(placement.owners, i)) continue;
+    owners.push_back(name);
+  }
+  return owners;
+}
+
+// Returns whether each server has a share of the partitions that it owns: then
+// each key is in one.
+bool AreOf(const ClusterPlacement& placement,
+           const std::vector<std::string>& servers,
+           const std::vector<CreateSnapshotReply>& shares) {
+  for (size_t i = 0; i < servers.size(); ++i) {
+    const auto server = absl::c_find_if(
+        placement.servers,
+        [&](const ClusterServer& each) { return each.name == servers[i]; });
+    if (server == placement.servers.end()) return false;
+    const std::vector<uint32_t> partitions = PartitionsOf(
+        placement, static_cast<uint32_t>(server - placement.servers.begin()));
+    if (shares[i].partitions() != DigestOf(partitions)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // --- Taking ------------------------------------------------------------------
 
 Task<absl::StatusOr<ClusterSnapshots::Publication>> ClusterSnapshots::Begin(
-    const CreateSnapshotRequest& terms, const CallLimit& limit) {
+    const CreateSnapshotRequest& terms, int attempt, const CallLimit& limit) {
   CreateSnapshotRequest reserve = terms;
   reserve.set_step(CreateSnapshotRequest::RESERVE);
-  NameAttempt("@", 1, reserve);
+  NameAttempt("@", attempt + 1, reserve);
   CO_ASSIGN_OR_RETURN(const CreateSnapshotReply reserved,
                       co_await AtHome(reserve, limit));
   CO_ASSIGN_OR_RETURN(const auto home_first,
                       co_await servers_.HomeFirst(terms.namespace_(), limit));
   Publication publication = {.home = home_first.front(), .terms = terms};
+  publication.terms.clear_call_id();
   publication.terms.set_number(reserved.number());
-  publication.terms.set_uid(reserved.uid());
-  publication.terms.clear_expected_latest();
+  publication.uid = reserved.uid();
   co_return publication;
-}
-
-Task<absl::StatusOr<std::vector<std::string>>> ClusterSnapshots::ServersOf(
-    const Publication& publication, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(std::vector<std::string> servers,
-                      co_await servers_.All(limit));
-  std::erase(servers, publication.home);
-  servers.insert(servers.begin(), publication.home);
-  co_return servers;
 }
 
 Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Complete(
     const Publication& publication, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await ServersOf(publication, limit));
-  CreateSnapshotRequest prepare = publication.terms;
-  prepare.set_step(CreateSnapshotRequest::PREPARE);
-  NameAttempt("@", 2, prepare);
-  auto prepared = co_await servers_.AtEach(servers, prepare, limit);
-  const absl::StatusOr<std::vector<CreateSnapshotReply>> shares =
-      AllOf(std::move(prepared));
-  if (!shares.ok()) {
-    CO_RETURN_IF_ERROR(co_await GiveUp(publication, limit));
-    co_return shares.status();
+  absl::StatusOr<Prepared> prepared = co_await Prepare(publication, limit);
+  if (!prepared.ok()) {
+    [[maybe_unused]] const absl::Status ended =
+        co_await GiveUp(publication, limit);
+    co_return prepared.status();
   }
-  CreateSnapshotRequest name = publication.terms;
-  name.set_step(CreateSnapshotRequest::NAME);
-  name.mutable_servers()->Assign(servers.begin(), servers.end());
-  name.set_num_keys(0);
-  name.set_bytes(0);
-  for (const CreateSnapshotReply& share : *shares) AddCounts(share, name);
-  NameAttempt("@", 3, name);
   absl::StatusOr<CreateSnapshotReply> named =
-      co_await servers_.At(servers.front(), name, limit);
+      co_await Name(publication, *prepared, limit);
   if (!named.ok()) {
     // One that may be named stays, until the servers have asked the home.
     if (!MayHaveEffect(named.status())) {
-      CO_RETURN_IF_ERROR(co_await GiveUp(publication, limit));
+      [[maybe_unused]] const absl::Status ended =
+          co_await GiveUp(publication, limit);
     }
-    co_return named.status();
+    co_return named;
   }
-  const DeleteSnapshotRequest gone = DropOf(name, named->gone());
+  const DeleteSnapshotRequest gone = DropOf(publication.terms, named->gone());
   named->clear_gone();
-  CO_RETURN_IF_ERROR(co_await TellGone(AfterFirst(servers), gone, limit));
+  CO_RETURN_IF_ERROR(
+      co_await TellGone(AfterFirst(prepared->servers), gone, limit));
   co_return named;
+}
+
+Task<absl::StatusOr<ClusterSnapshots::Prepared>> ClusterSnapshots::Prepare(
+    const Publication& publication, const CallLimit& limit) {
+  CreateSnapshotRequest prepare =
+      StepOf(CreateSnapshotRequest::PREPARE, publication);
+  *prepare.mutable_prefixes() = publication.terms.prefixes();
+  CreateSnapshotRequest keep = prepare;
+  keep.set_has_share(true);
+  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+                      co_await servers_.Placement(limit));
+  for (;;) {
+    Prepared prepared = {.servers = OwnersIn(*placement, publication.home)};
+    const auto ask = [&](size_t i, const CallLimit& of_share) {
+      const std::string& server = prepared.servers[i];
+      const bool has_share = publication.published_by.contains(server);
+      return servers_.At(server, has_share ? keep : prepare, of_share);
+    };
+    auto replies =
+        co_await servers_.template AtOnce<absl::StatusOr<CreateSnapshotReply>>(
+            prepared.servers.size(), limit, ask);
+    absl::StatusOr<std::vector<CreateSnapshotReply>> shares =
+        AllOf(std::move(replies));
+    if (!shares.ok() && !IsAtWrongServer(shares.status())) {
+      co_return shares.status();
+    }
+    if (shares.ok() && AreOf(*placement, prepared.servers, *shares)) {
+      prepared.shares = *std::move(shares);
+      co_return prepared;
+    }
+    CO_ASSIGN_OR_RETURN(PlacementPtr newest,
+                        co_await servers_.NewerThan(placement, 0, limit));
+    if (newest->version == placement->version) {
+      co_return absl::AbortedError(absl::StrCat(
+          "series \"", publication.terms.series(),
+          "\": partitions of the cluster have moved since the snapshot began"));
+    }
+    placement = std::move(newest);
+  }
+}
+
+Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Name(
+    const Publication& publication, const Prepared& prepared,
+    const CallLimit& limit) {
+  CreateSnapshotRequest name = StepOf(CreateSnapshotRequest::NAME, publication);
+  *name.mutable_metadata() = publication.terms.metadata();
+  if (publication.terms.has_time_to_live()) {
+    *name.mutable_time_to_live() = publication.terms.time_to_live();
+  }
+  name.set_keep_last(publication.terms.keep_last());
+  name.mutable_servers()->Assign(prepared.servers.begin(),
+                                 prepared.servers.end());
+  name.set_num_keys(0);
+  name.set_bytes(0);
+  for (const CreateSnapshotReply& share : prepared.shares) {
+    AddCounts(share, name);
+  }
+  co_return co_await servers_.At(prepared.servers.front(), name, limit);
 }
 
 Task<absl::Status> ClusterSnapshots::GiveUp(const Publication& publication,
                                             const CallLimit& limit) {
-  const std::vector<uint64_t> uids = {publication.terms.uid()};
+  // The caller's time may be over, or he may have cancelled.
+  const CallLimit of_extra(CallOptions{.timeout = kLongestExtra},
+                           limit.threads);
+  const std::vector<uint64_t> uids = {publication.uid};
   const DeleteSnapshotRequest drop = DropOf(publication.terms, uids);
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await ServersOf(publication, limit));
-  co_return co_await TellGone(servers, drop, limit);
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                      co_await servers_.Placement(of_extra));
+  const std::vector<std::string> servers =
+      OwnersIn(*placement, publication.home);
+  co_return co_await TellGone(servers, drop, of_extra);
+}
+
+bool ClusterSnapshots::MayBeginAgain(const CreateSnapshotRequest& terms,
+                                     const absl::Status& why) {
+  // Somebody else has published meanwhile.
+  if (ReasonOf(why) == Reason::kSnapshotNumberPassed) {
+    return !terms.has_number();
+  }
+  // The home has moved, or was started anew; or partitions have moved.
+  return IsOfNoSnapshot(why) || IsAtWrongServer(why) || absl::IsAborted(why);
+}
+
+Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Create(
+    const CreateSnapshotRequest& terms, const CallLimit& limit) {
+  for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const Publication publication,
+                        co_await Begin(terms, attempt, limit));
+    const absl::StatusOr<CreateSnapshotReply> taken =
+        co_await Complete(publication, limit);
+    const bool begins_again = !taken.ok() && attempt + 1 < kMostAttempts &&
+                              MayBeginAgain(terms, taken.status());
+    if (!begins_again) co_return taken;
+  }
 }
 
 Task<absl::Status> ClusterSnapshots::TellGone(
@@ -240,27 +327,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   });
   CO_RETURN_IF_ERROR(co_await ReadShares(call, shares, limit, reading));
   if (!reading.missing.empty()) {
-    const auto& entries = EntriesIn(made);
-    ListRequest list;
-    list.set_namespace_(name_space);
-    list.set_prefix(PrefixOf(entries, reading.missing));
-    SetSnapshot(known.reference(), list);
-    CO_ASSIGN_OR_RETURN(const Places places,
-                        co_await Locate(list, known, limit));
-    std::map<std::string, CallShare> by_server;
-    for (const size_t place : std::exchange(reading.missing, {})) {
-      const auto found = places.find(KeyIn(entries[place]));
-      if (found == places.end()) {
-        co_return NoSuchKey(known, KeyIn(entries[place]));
-      }
-      CallShare& share = by_server[found->second];
-      share.server = found->second;
-      share.places.push_back(place);
-    }
-    std::vector<CallShare> elsewhere;
-    for (auto& [server, share] : by_server) {
-      elsewhere.push_back(std::move(share));
-    }
+    const std::vector<size_t> missing = std::exchange(reading.missing, {});
+    CO_ASSIGN_OR_RETURN(const std::vector<CallShare> elsewhere,
+                        co_await Locate(made, known, missing, limit));
     CO_RETURN_IF_ERROR(co_await ReadShares(call, elsewhere, limit, reading));
     // One has gone since it was located.
     if (!reading.missing.empty()) {
@@ -303,36 +372,48 @@ Task<absl::Status> ClusterSnapshots::ReadShares(
   co_return MostActionableError(errors);
 }
 
-Task<absl::StatusOr<std::vector<ListReply>>> ClusterSnapshots::ListAtAll(
-    const ListRequest& request, const KnownSnapshot& known,
-    const CallLimit& limit) {
-  auto pages = co_await servers_.AtEach(known.servers, request, limit);
-  for (size_t i = 0; i < pages.size(); ++i) {
-    const absl::Status& status = pages[i].status();
-    if (!IsOfNoSnapshot(status) && !IsOfRemovedServer(status)) continue;
-    co_return co_await WhyLost(request.namespace_(), known, known.servers[i],
-                               limit);
+template <typename Request>
+Task<absl::StatusOr<std::vector<CallShare>>> ClusterSnapshots::Locate(
+    const Request& request, const KnownSnapshot& known,
+    absl::Span<const size_t> missing, const CallLimit& limit) {
+  const auto& entries = EntriesIn(request);
+  StatRequest stat;
+  stat.set_namespace_(NamespaceIn(request));
+  stat.set_allow_missing(true);
+  SetSnapshot(known.reference(), stat);
+  for (const size_t place : missing) stat.add_keys(KeyIn(entries[place]));
+  CO_ASSIGN_OR_RETURN(const std::vector<StatReply> replies,
+                      co_await AskAll(stat, known, limit));
+  absl::flat_hash_map<absl::string_view, size_t> server_of;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    for (const KeyStatus& key : replies[i].keys()) server_of[key.key()] = i;
   }
-  co_return AllOf(std::move(pages));
+  std::vector<CallShare> shares(known.servers.size());
+  for (const size_t place : missing) {
+    const auto found = server_of.find(KeyIn(entries[place]));
+    if (found == server_of.end()) {
+      co_return NoSuchKey(known, KeyIn(entries[place]));
+    }
+    shares[found->second].server = known.servers[found->second];
+    shares[found->second].places.push_back(place);
+  }
+  std::erase_if(shares,
+                [](const CallShare& share) { return share.places.empty(); });
+  co_return shares;
 }
 
-Task<absl::StatusOr<ClusterSnapshots::Places>> ClusterSnapshots::Locate(
-    const ListRequest& request, const KnownSnapshot& known,
+template <typename Request>
+Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> ClusterSnapshots::AskAll(
+    const Request& request, const KnownSnapshot& known,
     const CallLimit& limit) {
-  Places places;
-  ListRequest next = request;
-  do {
-    CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                        co_await ListAtAll(next, known, limit));
-    for (size_t i = 0; i < pages.size(); ++i) {
-      for (const KeyStatus& key : pages[i].keys()) {
-        places.try_emplace(key.key(), known.servers[i]);
-      }
-    }
-    const ListReply page = MergePages(std::move(pages), /*page_size=*/0);
-    CO_RETURN_IF_ERROR(NextPage(page.next_page_token(), next));
-  } while (!next.page_token().empty());
-  co_return places;
+  auto replies = co_await servers_.AtEach(known.servers, request, limit);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const absl::Status& status = replies[i].status();
+    if (!IsOfNoSnapshot(status) && !IsOfRemovedServer(status)) continue;
+    co_return co_await WhyLost(NamespaceIn(request), known, known.servers[i],
+                               limit);
+  }
+  co_return AllOf(std::move(replies));
 }
 
 Task<absl::StatusOr<ListReply>> ClusterSnapshots::List(
@@ -344,7 +425,7 @@ Task<absl::StatusOr<ListReply>> ClusterSnapshots::List(
   SetSnapshot(known.reference(), made);
   if (known.servers.empty()) co_return co_await AtHome(made, limit);
   CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                      co_await ListAtAll(made, known, limit));
+                      co_await AskAll(made, known, limit));
   ListReply page = MergePages(std::move(pages), request.page_size());
   page.set_snapshot_number(known.number);
   co_return page;

@@ -4,7 +4,8 @@
 #define TENSORKV_CLIENT_CLUSTER_CLUSTER_SNAPSHOTS_H_
 
 #include <cstddef>
-#include <map>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,23 +32,39 @@ class ClusterSnapshots {
 
   // --- Taking ----------------------------------------------------------------
 
+  // Bounds how often a snapshot is begun again because partitions move.
+  static constexpr int kMostAttempts = 4;
+
   // A snapshot whose number is reserved.
   struct Publication {
     std::string home;
-    // What each server is told: with the number and the uid.
+    // With the number, and without a call id.
     CreateSnapshotRequest terms;
+    uint64_t uid = 0;
+    // The servers that have shares since they have made their parts of a call.
+    std::set<std::string> published_by;
   };
-  // Reserves a number on these terms. Errors: those of CreateSnapshot.
+  // Reserves a number on these terms, for the attempt, counted from 0, to take
+  // a snapshot. Errors: those of CreateSnapshot.
   Task<absl::StatusOr<Publication>> Begin(const CreateSnapshotRequest& terms,
-                                          const CallLimit& limit);
+                                          int attempt, const CallLimit& limit);
   // Has every server keep its share, unless it has, and the home name the
-  // snapshot; tells the others what has gone by that. Gives up if one refuses.
-  // Errors: those of CreateSnapshot.
+  // snapshot, once the shares together have each key once; tells the others
+  // what has gone by that. Gives up if one refuses. Errors: those of
+  // CreateSnapshot.
   Task<absl::StatusOr<CreateSnapshotReply>> Complete(
       const Publication& publication, const CallLimit& limit);
-  // Has all servers let go of what they have, as far as they answer.
+  // Has all servers let go of what they have, as far as they answer soon,
+  // whatever has become of the call. Returns OK.
   Task<absl::Status> GiveUp(const Publication& publication,
                             const CallLimit& limit);
+  // Returns whether a snapshot on these terms that Complete has not taken may
+  // be taken by another attempt.
+  static bool MayBeginAgain(const CreateSnapshotRequest& terms,
+                            const absl::Status& why);
+  // Takes a snapshot of no call. Errors: those of CreateSnapshot.
+  Task<absl::StatusOr<CreateSnapshotReply>> Create(
+      const CreateSnapshotRequest& terms, const CallLimit& limit);
 
   // --- Reading ---------------------------------------------------------------
 
@@ -88,7 +105,6 @@ class ClusterSnapshots {
     ReplyTo<Request> reply = {};
     // The places of entries that the server does not have that was asked.
     std::vector<size_t> missing;
-    std::vector<absl::Status> errors;
   };
   // Reads each share at its server.
   template <typename Request>
@@ -96,24 +112,38 @@ class ClusterSnapshots {
                                 const std::vector<CallShare>& shares,
                                 const CallLimit& limit,
                                 Reading<Request>& reading);
-  // Returns which server has which of the snapshot's keys that begin so.
-  using Places = std::map<std::string, std::string>;
-  Task<absl::StatusOr<Places>> Locate(const ListRequest& request,
-                                      const KnownSnapshot& known,
-                                      const CallLimit& limit);
-  // Returns how a List at all servers of the snapshot has ended.
-  Task<absl::StatusOr<std::vector<ListReply>>> ListAtAll(
-      const ListRequest& request, const KnownSnapshot& known,
+  // Asks all servers for the keys at `missing`, and returns by server what is
+  // to be read there. Errors: NotFound (KEY_NOT_FOUND, SNAPSHOT_LOST).
+  template <typename Request>
+  Task<absl::StatusOr<std::vector<CallShare>>> Locate(
+      const Request& request, const KnownSnapshot& known,
+      absl::Span<const size_t> missing, const CallLimit& limit);
+  // Asks all servers of the snapshot. Errors: NotFound (SNAPSHOT_LOST).
+  template <typename Request>
+  Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskAll(
+      const Request& request, const KnownSnapshot& known,
       const CallLimit& limit);
   // Returns why a server has no share of it: what the home says, if it has gone
   // there, too.
   Task<absl::Status> WhyLost(const std::string& name_space,
                              const KnownSnapshot& known,
                              const std::string& server, const CallLimit& limit);
-  // Returns all servers, the home of the publication first.
-  Task<absl::StatusOr<std::vector<std::string>>> ServersOf(
-      const Publication& publication, const CallLimit& limit);
-  // Tells servers that these have gone, as far as they answer.
+  // The shares of a publication.
+  struct Prepared {
+    // Has the home first.
+    std::vector<std::string> servers;
+    std::vector<CreateSnapshotReply> shares;
+  };
+  // Has the servers of a placement keep their shares, and those of newer ones
+  // until the shares are of one. Errors: those of CreateSnapshot · Aborted: no
+  // placement is known that the shares are of.
+  Task<absl::StatusOr<Prepared>> Prepare(const Publication& publication,
+                                         const CallLimit& limit);
+  // Has the home name the snapshot.
+  Task<absl::StatusOr<CreateSnapshotReply>> Name(const Publication& publication,
+                                                 const Prepared& prepared,
+                                                 const CallLimit& limit);
+  // Tells servers that these have gone, as far as they answer. Returns OK.
   Task<absl::Status> TellGone(absl::Span<const std::string> servers,
                               const DeleteSnapshotRequest& gone,
                               const CallLimit& limit);

@@ -344,8 +344,16 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
 }
 
 py::list Store::PullMemory(const Keys& keys, const std::string& dtype,
-                           const AtFields& at) {
-  return MemoryOf(PullValues(keys, std::nullopt, RequestOf(keys, dtype, at)));
+                           const AtFields& at,
+                           const std::shared_ptr<SharedChangeReader>& changes) {
+  PullRequest request = RequestOf(keys, dtype, at);
+  if (changes == nullptr) {
+    return MemoryOf(PullValues(keys, std::nullopt, std::move(request)));
+  }
+  return MemoryOf(
+      Call([=](Client client) { return changes->Pull(client, request); },
+           /*may_wait=*/true)
+          .values);
 }
 
 py::object Store::PushRows(const Keys& keys, const py::list& row_ids,

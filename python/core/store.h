@@ -24,6 +24,7 @@
 #include "python/core/open_calls.h"
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
+#include "python/core/shared_change_reader.h"
 #include "python/core/snapshot_arguments.h"
 #include "python/core/status_error.h"
 
@@ -116,9 +117,11 @@ class Store {
                       Version min_version, const std::string& dtype,
                       const std::optional<AtFields>& at);
   // Returns values of a snapshot with their versions and dtypes, for who makes
-  // no arrays of them.
+  // no arrays of them. Those of `changes`, unless it is null, must not be
+  // written.
   pybind11::list PullMemory(const Keys& keys, const std::string& dtype,
-                            const AtFields& at);
+                            const AtFields& at,
+                            const std::shared_ptr<SharedChangeReader>& changes);
   std::vector<Value> PullValues(const Keys& keys,
                                 const std::optional<pybind11::list>& outs,
                                 PullRequest request);

@@ -87,14 +87,40 @@ void Execute(const CallDispatch& calls, Caller caller, StreamedRequest request,
       request);
 }
 
+// Checks the call, counts its payload of `total` bytes in `share`, unless that
+// is null, and gives its tensors memory.
+absl::StatusOr<StripedCall::AllocatedCall> Prepare(
+    Caller caller, const StreamDependencies& dependencies,
+    CallerQuotas::Share* share, uint64_t total, StreamedRequest request) {
+  const CallContext context = {.caller = caller};
+  StripedCall::AllocatedCall call = {.request = std::move(request)};
+  RETURN_IF_ERROR(std::visit(
+      [&](const auto& request) {
+        return Check(request, context, dependencies);
+      },
+      call.request));
+  if (share != nullptr) {
+    RETURN_IF_ERROR(share->Add(total + RowIdBytes(call.request)));
+  }
+  Staging& staging = dependencies.calls->staging();
+  RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
+                                   TensorsOf(call.request), context));
+  RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
+  call.execute = std::bind_front(Execute, std::cref(*dependencies.calls),
+                                 std::move(caller));
+  return call;
+}
+
 }  // namespace
 
 StreamSession::StreamSession(Method method, Caller caller,
                              const StreamDependencies* dependencies,
-                             CallerQuotas::Share* share, Listener listener)
+                             const std::shared_ptr<CallerQuotas::Share>& share,
+                             Listener listener)
     : method_(method),
       caller_(std::move(caller)),
       dependencies_(*dependencies),
+      has_share_(share != nullptr),
       share_(share),
       listener_(std::move(listener)) {}
 
@@ -118,34 +144,24 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   for (const Tensor* tensor : TensorsOf(stream.request)) {
     sizes.push_back(static_cast<uint64_t>(tensor->size_bytes()));
   }
-  const auto prepare = [&]() -> absl::StatusOr<StripedCall::AllocatedCall> {
-    const CallContext context = {.caller = caller_};
-    StripedCall::AllocatedCall call;
-    call.request = std::move(stream.request);
-    RETURN_IF_ERROR(std::visit(
-        [&](const auto& request) {
-          return Check(request, context, dependencies_);
-        },
-        call.request));
-    if (share_ != nullptr) {
-      ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
-      RETURN_IF_ERROR(share_->Add(total + RowIdBytes(call.request)));
-    }
-    Staging& staging = dependencies_.calls->staging();
-    RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
-                                     TensorsOf(call.request), context));
-    RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
-    call.execute =
-        std::bind_front(Execute, std::cref(*dependencies_.calls), caller_);
-    return call;
-  };
-  RETURN_IF_ERROR(
-      call->Join(stripe, stream.manifest, prepare, std::move(listener_)));
-  call_ = call;  // only now: a stream that was refused must not fail it
-
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
   parts_.emplace(std::move(sizes), range);
+  RETURN_IF_ERROR(call->Join(
+      stripe, stream.manifest,
+      [caller = caller_, &dependencies = dependencies_, has_share = has_share_,
+       weak_share = share_, total,
+       request = std::move(stream.request)]() mutable
+      -> absl::StatusOr<StripedCall::AllocatedCall> {
+        const auto share = weak_share.lock();
+        if (has_share && share == nullptr) {
+          return absl::CancelledError("the caller has given up");
+        }
+        return Prepare(std::move(caller), dependencies, share.get(), total,
+                       std::move(request));
+      },
+      std::move(listener_), total > 0 ? dependencies_.uploads : nullptr));
+  call_ = call;  // only now: a stream that was refused must not fail it
   return absl::OkStatus();
 }
 

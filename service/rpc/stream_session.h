@@ -28,6 +28,8 @@ namespace tensorkv {
 struct StreamDependencies {
   const CallDispatch* calls = nullptr;
   StripedCalls* striped_calls = nullptr;
+  // Null: calls that bring tensors wait for no place.
+  UploadQueue* uploads = nullptr;
   MessageLimits limits;
 };
 
@@ -44,20 +46,21 @@ class StreamSession {
   using Listener =
       absl::AnyInvocable<void(absl::StatusOr<StripedCall::Reply>) &&>;
 
-  // `dependencies` outlive the session, and so does `share`, to which the
-  // call's payload is added; it may be null.
+  // `dependencies` outlive the session. The call's payload is added to `share`,
+  // which may be null; it is there until the call is made, or the peer is gone.
   StreamSession(Method method, Caller caller,
                 const StreamDependencies* dependencies,
-                CallerQuotas::Share* share, Listener listener);
+                const std::shared_ptr<CallerQuotas::Share>& share,
+                Listener listener);
 
   // Receives the next message, which it empties. May block while it allocates
   // memory for the call. Errors: those of Stripe in stream.proto and of the
   // verb. The stream must end with them.
   absl::Status Receive(grpc::ByteBuffer* message);
 
-  // Calls `ready` when the next Receive may be called: now, or, while the
-  // thread of another stripe prepares the call, on that thread. To be called
-  // after each Receive that succeeds.
+  // Calls `ready` when the next Receive may be called: now, or, while the call
+  // waits for its turn or another thread prepares it, on that thread. To be
+  // called after each Receive that succeeds.
   void WhenReady(absl::AnyInvocable<void() &&> ready);
 
   // Is to be called when the peer has sent all. The call is made if all its
@@ -90,7 +93,8 @@ class StreamSession {
   const Method method_;
   const Caller caller_;
   const StreamDependencies& dependencies_;
-  CallerQuotas::Share* const share_;
+  const bool has_share_;
+  const std::weak_ptr<CallerQuotas::Share> share_;
   Listener listener_;
   ReplyForm reply_form_;
   // Null before the first message.

@@ -45,7 +45,8 @@ void StripedCall::CancelAlarms() {
 }
 
 absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
-                               Preparation prepare, Listener listener) {
+                               Preparation prepare, Listener listener,
+                               UploadQueue* uploads) {
   bool is_first = false;
   {
     MutexLock lock(&mutex_);
@@ -57,33 +58,48 @@ absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
                               .listener = std::move(listener)};
     ++num_joined_;
     ++num_listening_;
+    if (is_first) preparation_ = std::move(prepare);
   }
   if (!is_first) return absl::OkStatus();
-  return Prepare(stripe.index, std::move(prepare));
+  if (uploads == nullptr) return Prepare(stripe.index, {}, /*joins=*/true);
+  uploads->Enter([weak_this = weak_from_this(),
+                  index = stripe.index](UploadQueue::Place place) {
+    const auto self = weak_this.lock();
+    if (self == nullptr) return;
+    self->Prepare(index, std::move(place), /*joins=*/false).IgnoreError();
+  });
+  return absl::OkStatus();
 }
 
-absl::Status StripedCall::Prepare(uint32_t index, Preparation prepare) {
+absl::Status StripedCall::Prepare(uint32_t index, UploadQueue::Place place,
+                                  bool joins) {
+  Preparation prepare;
+  {
+    MutexLock lock(&mutex_);
+    if (end_) return *end_;
+    std::swap(prepare, preparation_);
+  }
   // It takes time to get memory; other stripes that come meanwhile wait in
   // waiting_, on no thread.
   absl::StatusOr<AllocatedCall> prepared = std::move(prepare)();
   absl::Status status = prepared.status();
-  std::vector<StripeState> stripes;
-  std::vector<absl::AnyInvocable<void() &&>> waiting;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
-    is_prepared_ = true;
-    waiting.swap(waiting_);
     if (end_) {
       status = *end_;  // by another stripe
     } else if (status.ok()) {
+      is_prepared_ = true;
+      ended.waiting.swap(waiting_);
+      std::swap(place_, place);
       BeginToReceive(*std::move(prepared));
     } else {
-      stripes_[index].listener = nullptr;  // it hears of the end from Join
-      stripes = End(status);
+      // It hears of the end from Join.
+      if (joins) stripes_[index].listener = nullptr;
+      ended = End(status);
     }
   }
-  Tell(std::move(stripes), [&status](uint32_t) { return status; });
-  for (auto& ready : waiting) std::move(ready)();
+  Tell(std::move(ended), [&status](uint32_t) { return status; });
   return status;
 }
 
@@ -103,7 +119,7 @@ void StripedCall::BeginToReceive(AllocatedCall prepared) {
 void StripedCall::WhenPrepared(absl::AnyInvocable<void() &&> ready) {
   {
     MutexLock lock(&mutex_);
-    if (!is_prepared_) {
+    if (!is_prepared_ && !end_) {
       waiting_.push_back(std::move(ready));
       return;
     }
@@ -143,7 +159,7 @@ void StripedCall::ScheduleJoinTimeout() {
 
 void StripedCall::OnJoinTimeout() {
   absl::Status status;
-  std::vector<StripeState> stripes;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
     if (end_ || num_joined_ == num_stripes_) return;
@@ -156,9 +172,9 @@ void StripedCall::OnJoinTimeout() {
             "stripes ", absl::StrJoin(missing, ", "), " of ", num_stripes_,
             " did not come within ", absl::FormatDuration(stream_timeout_))),
         Reason::kPeerTooSlow);
-    stripes = End(status);
+    ended = End(status);
   }
-  Tell(std::move(stripes), [&status](uint32_t) { return status; });
+  Tell(std::move(ended), [&status](uint32_t) { return status; });
 }
 
 void StripedCall::ScheduleRateCheck() {
@@ -174,7 +190,7 @@ void StripedCall::ScheduleRateCheck() {
 
 void StripedCall::CheckRate() {
   absl::Status status;
-  std::vector<StripeState> stripes;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
     const uint64_t received = received_bytes_;
@@ -182,18 +198,21 @@ void StripedCall::CheckRate() {
     const absl::Duration taken = alarms_.Now() - prepared_at_;
     if (taken < rate_.TimeFor(received)) return ScheduleRateCheck();
     status = TooSlow(rate_, received, taken);
-    stripes = End(status);
+    ended = End(status);
   }
-  Tell(std::move(stripes), [&status](uint32_t) { return status; });
+  Tell(std::move(ended), [&status](uint32_t) { return status; });
 }
 
 void StripedCall::Complete(uint32_t index, absl::Duration timeout,
                            std::shared_ptr<const void> share) {
   std::optional<AllocatedCall> prepared;
   {
+    UploadQueue::Place place;
     MutexLock lock(&mutex_);
     if (end_ || std::exchange(stripes_[index].is_complete, true)) return;
-    if (++num_complete_ == num_stripes_) prepared.swap(prepared_);
+    if (++num_complete_ < num_stripes_) return;
+    prepared.swap(prepared_);
+    std::swap(place, place_);
   }
   if (!prepared) return;
   Execute(*std::move(prepared),
@@ -218,16 +237,16 @@ void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
   } else {
     shared = reply.status();
   }
-  std::vector<StripeState> stripes;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
     if (end_) return;
-    stripes = End(shared.ok() ? WithReason(absl::AlreadyExistsError(
-                                               "this call has been made"),
-                                           Reason::kStripeExists)
-                              : shared.status());
+    ended = End(shared.ok() ? WithReason(absl::AlreadyExistsError(
+                                             "this call has been made"),
+                                         Reason::kStripeExists)
+                            : shared.status());
   }
-  Tell(std::move(stripes), [&shared](uint32_t) { return shared; });
+  Tell(std::move(ended), [&shared](uint32_t) { return shared; });
 }
 
 void StripedCall::Fail(uint32_t index, const absl::Status& status) {
@@ -235,41 +254,46 @@ void StripedCall::Fail(uint32_t index, const absl::Status& status) {
       absl::AbortedError(absl::StrCat("stripe ", index, " of ", num_stripes_,
                                       " failed: ", status.message())),
       Reason::kStripeFailed);
-  std::vector<StripeState> stripes;
+  Ended ended;
   bool is_left_alone = false;
   {
     MutexLock lock(&mutex_);
     if (end_) return;
     if (num_complete_ < num_stripes_) {
-      stripes = End(others);
+      ended = End(others);
     } else {
       // It is being made, and may take effect: the others hear whether.
-      stripes.resize(num_stripes_);
-      std::swap(stripes[index], stripes_[index]);
-      is_left_alone = stripes[index].listener && --num_listening_ == 0;
+      ended.stripes.resize(num_stripes_);
+      std::swap(ended.stripes[index], stripes_[index]);
+      is_left_alone = ended.stripes[index].listener && --num_listening_ == 0;
     }
   }
-  Tell(std::move(stripes),
+  Tell(std::move(ended),
        [&](uint32_t i) { return i == index ? status : others; });
   if (is_left_alone) cancellation_->Cancel();
 }
 
-std::vector<StripedCall::StripeState> StripedCall::End(absl::Status end) {
+StripedCall::Ended StripedCall::End(absl::Status end) {
   end_ = std::move(end);
   CancelAlarms();
   // The tensors stay until the last stripe lets go of this call: one may be
   // receiving into them.
-  std::vector<StripeState> stripes(num_stripes_);
-  stripes.swap(stripes_);
-  return stripes;
+  Ended ended = {.stripes = std::vector<StripeState>(num_stripes_)};
+  ended.stripes.swap(stripes_);
+  ended.waiting.swap(waiting_);
+  std::swap(ended.prepare, preparation_);
+  std::swap(ended.place, place_);
+  return ended;
 }
 
 void StripedCall::Tell(
-    std::vector<StripeState> stripes,
+    Ended ended,
     absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of) {
-  for (uint32_t i = 0; i < stripes.size(); ++i) {
-    if (stripes[i].listener) std::move(stripes[i].listener)(outcome_of(i));
+  for (uint32_t i = 0; i < ended.stripes.size(); ++i) {
+    StripeState& stripe = ended.stripes[i];
+    if (stripe.listener) std::move(stripe.listener)(outcome_of(i));
   }
+  for (auto& ready : ended.waiting) std::move(ready)();
 }
 
 }  // namespace tensorkv

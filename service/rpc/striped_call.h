@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "service/rpc/fair_rate.h"
 #include "service/rpc/stream_request.h"
+#include "service/rpc/upload_queue.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
 
@@ -69,11 +70,15 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // AlreadyExists (that stripe is there) · how the call ended, if it has. Then
   // the listener is not called, unless another stripe failed while this one
   // prepared the call.
+  //
+  // With `uploads` the preparation waits for a place there, which the call has
+  // until it is made; the listener hears what fails by then.
   absl::Status Join(const Stripe& stripe, absl::string_view manifest,
-                    Preparation prepare, Listener listener);
+                    Preparation prepare, Listener listener,
+                    UploadQueue* uploads = nullptr);
 
   // Calls `ready` when the call is prepared or has ended: now, or on the thread
-  // that prepares it, with no lock held.
+  // that prepares or ends it, with no lock held.
   void WhenPrepared(absl::AnyInvocable<void() &&> ready);
 
   // Returns the memory to receive into; stripes write disjoint ranges. Empty if
@@ -106,9 +111,17 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
     Listener listener;  // null once the stripe has heard of the end
   };
 
-  // Runs `prepare` for the first stripe, `index`; then those that wait in
-  // waiting_ go on.
-  absl::Status Prepare(uint32_t index, Preparation prepare);
+  // What hears of the end of the call, and what it lets go of.
+  struct Ended {
+    std::vector<StripeState> stripes;
+    std::vector<absl::AnyInvocable<void() &&>> waiting;
+    Preparation prepare;
+    UploadQueue::Place place;
+  };
+
+  // Runs preparation_ for the first stripe, `index`; then those that wait in
+  // waiting_ go on. The listener of a stripe that `joins` hears of no error.
+  absl::Status Prepare(uint32_t index, UploadQueue::Place place, bool joins);
   // Publishes the memory of the tensors, and sets the alarms.
   void BeginToReceive(AllocatedCall prepared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,11 +140,10 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the
   // stripes, without the lock.
-  std::vector<StripeState> End(absl::Status end)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells each of `stripes` that listens what `outcome_of` says about it.
+  Ended End(absl::Status end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells each stripe that listens what `outcome_of` says about it.
   static void Tell(
-      std::vector<StripeState> stripes,
+      Ended ended,
       absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of);
 
   const uint32_t num_stripes_;
@@ -141,7 +153,10 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
 
   mutable Mutex mutex_;
   std::string manifest_ ABSL_GUARDED_BY(mutex_);
+  // Until it runs.
+  Preparation preparation_ ABSL_GUARDED_BY(mutex_);
   std::optional<AllocatedCall> prepared_ ABSL_GUARDED_BY(mutex_);
+  UploadQueue::Place place_ ABSL_GUARDED_BY(mutex_);
   std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;

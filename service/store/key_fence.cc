@@ -27,6 +27,19 @@ absl::Status WrongServerError(absl::string_view key) {
 
 }  // namespace
 
+OwnedPartitions::OwnedPartitions(const PartitionSet& partitions)
+    : digest_(DigestOf(partitions.partitions)),
+      is_owned_(partitions.num_partitions) {
+  for (const uint32_t each : partitions.partitions) is_owned_[each] = true;
+}
+
+bool OwnedPartitions::Has(absl::string_view name_space,
+                          absl::string_view key) const {
+  CountLook();
+  return is_owned_[PartitionOf(name_space, key,
+                               static_cast<uint32_t>(is_owned_.size()))];
+}
+
 KeyFence::View::State KeyFence::View::StateOf(absl::string_view name_space,
                                               absl::string_view key) const {
   CountLook();
@@ -80,6 +93,10 @@ void KeyFence::Change(absl::FunctionRef<void(View& view)> change) {
   MutexLock lock(&mutex_);
   View view = view_ == nullptr ? View() : *view_;
   change(view);
+  Replace(std::move(view));
+}
+
+void KeyFence::Replace(View view) {
   const bool is_open = std::ranges::count(view.states_, View::State::kOpen) ==
                        static_cast<std::ptrdiff_t>(view.states_.size());
   view_ = is_open ? nullptr : std::make_shared<const View>(std::move(view));
@@ -107,24 +124,26 @@ void KeyFence::MarkGone(const PartitionSet& partitions) {
   Change([&](View& view) { view.Set(partitions, View::State::kGone); });
 }
 
-void KeyFence::Reopen(const PartitionSet& partitions) {
-  const auto is_gone = [](const View& view, uint32_t partition) {
-    return partition < view.states_.size() &&
-           view.states_[partition] == View::State::kGone;
+void KeyFence::Own(const PartitionSet& partitions) {
+  auto owned = std::make_shared<const OwnedPartitions>(partitions);
+  MutexLock lock(&mutex_);
+  owned_ = std::move(owned);
+  const auto is_gone = [&](uint32_t partition) {
+    return view_ != nullptr && partition < view_->states_.size() &&
+           view_->states_[partition] == View::State::kGone;
   };
-  const auto now = view();
   // Calls that wait look at each new view.
-  if (now == nullptr ||
-      std::ranges::none_of(partitions.partitions, [&](uint32_t each) {
-        return is_gone(*now, each);
-      })) {
-    return;
+  if (std::ranges::none_of(partitions.partitions, is_gone)) return;
+  View view = *view_;
+  for (const uint32_t each : partitions.partitions) {
+    if (is_gone(each)) view.states_[each] = View::State::kOpen;
   }
-  Change([&](View& view) {
-    for (const uint32_t each : partitions.partitions) {
-      if (is_gone(view, each)) view.states_[each] = View::State::kOpen;
-    }
-  });
+  Replace(std::move(view));
+}
+
+std::shared_ptr<const OwnedPartitions> KeyFence::owned() const {
+  MutexLock lock(&mutex_);
+  return owned_;
 }
 
 }  // namespace tensorkv

@@ -72,6 +72,17 @@ struct GuardCounts {
   friend bool operator==(const GuardCounts&, const GuardCounts&) = default;
 };
 
+// Counts the values of pulls that ask for what has changed, by how they went.
+struct ChangeCounts {
+  uint64_t unchanged = 0;
+  uint64_t deltas = 0;
+  uint64_t delta_bytes = 0;
+  uint64_t wholes = 0;
+  uint64_t whole_bytes = 0;
+
+  friend bool operator==(const ChangeCounts&, const ChangeCounts&) = default;
+};
+
 // The counts of a namespace, whose fields NamespaceStatus explains.
 struct NamespaceSummary {
   std::string name;
@@ -96,6 +107,8 @@ struct NamespaceSummary {
   uint64_t slowest_lag = 0;
   std::vector<GuardCounts> guard_counts;
   uint64_t num_snapshots = 0;
+  // Only metrics have it.
+  ChangeCounts changes;
 };
 
 // A round that waits for contributions.

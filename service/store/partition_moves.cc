@@ -204,13 +204,14 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
     last_ = &begun;
     if (name_space.has_only_changes) {
       Drop(name_space.removed_keys);
-      return absl::OkStatus();
+      return found->RestoreSeries(name_space);
     }
     if (begins_again) {
       found->DropKeys(
           [&](absl::string_view key) { return is_in_(name_space.name, key); });
     }
-    return found->BeginAdoption(name_space);
+    RETURN_IF_ERROR(found->BeginAdoption(name_space));
+    return found->RestoreSeries(name_space);
   }
 
   absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
@@ -296,6 +297,7 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     // Else it was created anew since.
     is_passed_over_ = !found->CheckIsSame(saved).ok();
     if (is_passed_over_) return absl::OkStatus();
+    RETURN_IF_ERROR(found->RestoreSeries(saved));
     const bool has_keys = found->HasKeys();
     // As in a restore: its server may have had more than a budget since then.
     if (!has_keys) found->LiftBudget();
@@ -418,7 +420,7 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  fence_.Reopen(partitions);
+  fence_.Own(partitions);
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

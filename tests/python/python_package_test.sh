@@ -9,6 +9,9 @@ require_python grpc numpy
 if [[ $* == *torch_test* || $* == *publishing_test* ]]; then
   require_python torch
 fi
+if [[ $* == *deltas_test* ]]; then
+  require_python safetensors zstandard
+fi
 
 # loaded_library NAME: prints the path of a library that the extension loads.
 loaded_library() {

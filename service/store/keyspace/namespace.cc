@@ -51,6 +51,7 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.contributions_fenced = state.counts.contributions_fenced;
   status.guard_counts = state.counts.guarded;
   status.num_snapshots = state.named->num_ready();
+  status.changes = state.changes_sent.counts();
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;

@@ -29,6 +29,7 @@
 
 namespace tensorkv {
 
+class DeltaQueue;
 class RoundExchange;
 struct NamespaceState;
 
@@ -42,6 +43,8 @@ struct NamespaceEnvironment {
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
   std::shared_ptr<TaskRunner> pool;
+  // Encodes what has changed, for readers.
+  std::shared_ptr<DeltaQueue> deltas;
   const ServerBudgets* budgets = nullptr;
   // The last epoch that the server has given, by its clock.
   std::atomic<uint64_t>* last_epoch = nullptr;
@@ -128,6 +131,9 @@ class Namespace {
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.
   absl::Status BeginAdoption(const NamespaceSnapshot& snapshot);
+  // Has series go on above the numbers that `snapshot` has of them. Errors:
+  // ResourceExhausted.
+  absl::Status RestoreSeries(const NamespaceSnapshot& snapshot);
   // Takes versions and the steps of the group over from `snapshot`, as the keys
   // of that server are all here. Contributions to `first_unsaved` and later
   // steps are to be made again. The group is that of `snapshot`, if no call has
@@ -184,8 +190,12 @@ class Namespace {
 
   // Do what SnapshotShares says.
   std::vector<v1::CheckSharesRequest> SharesToCheck() const;
-  v1::CheckSharesResponse CheckShares(const v1::CheckSharesRequest& request);
+  v1::CheckSharesResponse CheckShares(
+      const v1::CheckSharesRequest& request) const;
   void DropShares(const v1::CheckSharesResponse& unknown);
+  std::vector<v1::FindSharesRequest> SharesToFind() const;
+  v1::FindSharesResponse FindShares(const v1::FindSharesRequest& request) const;
+  void CloseLost(const v1::FindSharesResponse& missing);
 
   // Do what Staging says.
   absl::Status CheckInit(const InitRequest& request,

@@ -26,7 +26,8 @@
 #include "service/store/keyspace/key_table.h"
 #include "service/store/keyspace/moves/moving_keys.h"
 #include "service/store/keyspace/namespace.h"
-#include "service/store/keyspace/pull/delta_cache.h"
+#include "service/store/keyspace/pull/changes_sent.h"
+#include "service/store/keyspace/pull/value_token.h"
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/revisions.h"
 #include "service/store/keyspace/rounds/grace_times.h"
@@ -112,6 +113,11 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   bool Submit(TaskPool::Task&& task) {
     return environment.pool->Submit(name, std::move(task));
   }
+  // Does so with a task for those who only read, which stands in no push's way.
+  // No name of a namespace begins as this owner's.
+  bool SubmitRead(TaskPool::Task&& task) {
+    return environment.pool->Submit("\2" + name, std::move(task));
+  }
   // Has the pool run `task`, or runs it here if the store has ended.
   void Run(TaskPool::Task task) {
     if (!Submit(std::move(task))) std::move(task)();
@@ -134,6 +140,12 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   std::shared_ptr<const KeyFence::View> Fence() const {
     if (environment.fence == nullptr || config.mirrored) return nullptr;
     return environment.fence->view();
+  }
+  // Returns what the server owns of a cluster, now that the mutex is held; null
+  // in none, or of a mirrored namespace.
+  std::shared_ptr<const OwnedPartitions> Owned() const {
+    if (environment.fence == nullptr || config.mirrored) return nullptr;
+    return environment.fence->owned();
   }
   // Returns the NotFound of a call that names `key`.
   absl::Status NoSuchKey(absl::string_view key) const;
@@ -162,6 +174,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Never 0: tells this namespace from others of its name, and which of them
   // was created later. The same at all servers of a cluster.
   const uint64_t uid;
+  // Tells this life of the namespace from all others, to readers.
+  const TokenNumbers tokens;
   // With every default filled in. UpdateNamespace changes some of its fields,
   // those of CheckUpdateMask: the mutex guards these. The others never change.
   NamespaceConfig config;
@@ -173,7 +187,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   NamespaceMemory memory;
   const std::unique_ptr<TensorPlacement> tensor_placement;
   const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
-  const std::unique_ptr<DeltaCache> deltas;
+  ChangesSent changes_sent;
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.

@@ -11,10 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/client.h"
+#include "client/cluster/connect.h"
 #include "client/worker_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"
+#include "tests/contracts/caller.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
@@ -180,6 +182,30 @@ TEST_F(ClusterResizeTest, TrainingGoesOnWhileServersComeAndGo) {
     ASSERT_OK_AND_ASSIGN(const Value value, client->Pull(Key(i)));
     EXPECT_EQ(ElementsOf(value.tensor)[0], 2.0 * last_step);
   }
+}
+
+TEST_F(ClusterResizeTest, NumbersOfSnapshotsGoOnWhereTheHomeMoves) {
+  const auto client = Client::Connect(Options()).value();
+  const auto connection =
+      ConnectTo({.target = Options().target}, nullptr, Backoff()).value();
+  const testing::Caller store(*connection, "");
+  ASSERT_OK(store.Init(Key(0), Vector(std::vector<double>{0})));
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply first, store.Call(create));
+  EXPECT_EQ(first.number(), 1);
+
+  Start("s1");
+  EXPECT_OK(Resize(*client, {"s1"}, {"s0"}));
+
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply second, store.Call(create));
+  EXPECT_EQ(second.number(), 2);
+  PushRequest push;
+  push.entries = {{.key = Key(0), .tensor = Vector(std::vector<double>{1})}};
+  push.publish_as.emplace();
+  push.publish_as->set_series("s");
+  ASSERT_OK_AND_ASSIGN(const PushReply pushed, store.Call(push));
+  EXPECT_EQ(pushed.published->number, 3);
 }
 
 }  // namespace cluster_resize_test

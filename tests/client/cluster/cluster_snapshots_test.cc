@@ -1,16 +1,22 @@
 // Snapshots of three servers that are one store.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "client/cluster/cluster_connection.h"
+#include "contract/call_fields.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
 #include "tests/client/cluster/test_cluster.h"
+#include "tests/client/shared_connection.h"
 #include "tests/contracts/caller.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -191,11 +197,121 @@ TEST_F(ClusterSnapshotsTest, WhatIsPreparedIsNoSnapshotBeforeItIsNamed) {
   ExpectHas(3, SnapshotOf("s", 3));
 
   // Or has been slow: nobody goes back by that.
-  ASSERT_OK(Make(home(), CreateSnapshotRequest::NAME, reserved));
-  ASSERT_OK_AND_ASSIGN(const PullReply latest, PullAt(LatestSnapshot("s")));
-  EXPECT_EQ(latest.snapshot_number, 3);
+  EXPECT_THAT(Make(home(), CreateSnapshotRequest::NAME, reserved),
+              HasReason(Reason::kSnapshotNumberPassed));
   EXPECT_THAT(Make(other(), CreateSnapshotRequest::NAME, reserved),
-              StatusIs(StatusCode::kNotFound));
+              HasReason(Reason::kWrongServer));
+}
+
+// Moves partitions once the first share is to be prepared.
+class MovedMeanwhileTest : public ClusterSnapshotsTest {
+ protected:
+  // A connection to one server.
+  class Moving final : public SharedConnection {
+   public:
+    Moving(std::unique_ptr<Connection> inner, MovedMeanwhileTest* test)
+        : SharedConnection(*inner), inner_(std::move(inner)), test_(*test) {}
+
+    absl::Status Attempt(const AnyCall& call,
+                         const CallOptions& options) override {
+      const bool prepares = call.Visit([](const auto& request, const auto&) {
+        if constexpr (requires { request.has_share(); }) {
+          return request.step() == CreateSnapshotRequest::PREPARE;
+        }
+        return false;
+      });
+      if (prepares) test_.MoveOnce();
+      return SharedConnection::Attempt(call, options);
+    }
+
+   private:
+    const std::unique_ptr<Connection> inner_;
+    MovedMeanwhileTest& test_;
+  };
+
+  MovedMeanwhileTest() {
+    for (const std::string& key : keys_) {
+      EXPECT_OK(Store().Init(key, Full({kElements}, 1)));
+    }
+    const auto connect = [this](const std::string& address,
+                                std::shared_ptr<ServerIncarnation> known)
+        -> absl::StatusOr<std::unique_ptr<Connection>> {
+      ASSIGN_OR_RETURN(
+          std::unique_ptr<Connection> connection,
+          GrpcConnection::Create({.target = address, .server = known}));
+      return std::make_unique<Moving>(std::move(connection), this);
+    };
+    connection_ = std::make_unique<ClusterConnection>(ClusterServersOptions{
+        .addresses = {cluster_.address(0)}, .connect = connect});
+  }
+  // Those of keys but the home's.
+  void MoveOnce() {
+    if (has_moved_.exchange(true)) return;
+    std::vector<uint32_t> owners = cluster_.placement().owners;
+    const uint32_t of_home = PartitionOf("", "", 64);
+    for (uint32_t i = 0; i < 64; ++i) {
+      if (i != of_home) owners[i] = (owners[i] + 1) % kNumServers;
+    }
+    cluster_.SetOwners(owners);
+  }
+  size_t NumSnapshots() {
+    return Store().Call(ListSnapshotsRequest())->snapshots().size();
+  }
+
+  std::atomic<bool> has_moved_ = false;
+};
+
+TEST_F(MovedMeanwhileTest, WhatSetsAStateIsPublishedAgain) {
+  EXPECT_THAT(Publish(2), IsOkAndHolds(1));
+  ExpectHas(2, SnapshotOf("s", 1));
+  EXPECT_EQ(NumSnapshots(), 1);
+}
+
+TEST_F(MovedMeanwhileTest, APushIsMadeOnceAndItsOutcomeUnknown) {
+  PushRequest push = {.publish_as = PublicationOf()};
+  for (const std::string& key : keys_) {
+    push.entries.push_back({.key = key, .tensor = Full({kElements}, 2)});
+  }
+  EXPECT_THAT(Store().Call(push), HasReason(Reason::kOutcomeUnknown));
+  EXPECT_EQ(NumSnapshots(), 0);
+}
+
+TEST_F(MovedMeanwhileTest, ASnapshotOfNoCallIsTakenAnew) {
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, Store().Call(create));
+  EXPECT_EQ(taken.number(), 1);
+  EXPECT_EQ(NumSnapshots(), 1);
+}
+
+TEST_F(ClusterSnapshotsTest, ACallWhoseTimeIsOverLeavesNothing) {
+  ASSERT_OK(Publish(1));
+  cluster_.Stop(other());
+  InitRequest init = {
+      .entries = {{cluster_.KeyOf(home(), "", 7), Full({4}, 1)}},
+      .publish_as = PublicationOf()};
+
+  // It was made, and might be published yet.
+  EXPECT_THAT(Store().WithTimeout(absl::Milliseconds(500)).Call(init),
+              HasReason(Reason::kOutcomeUnknown));
+
+  EXPECT_EQ(Make(home(), CreateSnapshotRequest::RESERVE)->number(), 2);
+}
+
+TEST_F(ClusterSnapshotsTest, ACallThatIsRepeatedHasItsAnswerOrTakesAnother) {
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  SetCallId({.client_id = "c", .sequence = 1}, create);
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, Store().Call(create));
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply again, Store().Call(create));
+  EXPECT_EQ(again.uid(), taken.uid());
+  DeleteSnapshotRequest all;
+  all.set_series("s");
+  ASSERT_OK(Store().Call(all));
+
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply another, Store().Call(create));
+
+  EXPECT_EQ(another.number(), 2);
 }
 
 TEST_F(ClusterSnapshotsTest, AServerLetsGoOfWhatTheHomeDoesNotName) {
@@ -253,6 +369,13 @@ TEST_F(ClusterSnapshotsTest, WhatAServerHadThatWasStartedAnewIsLost) {
   EXPECT_THAT(Store().Call(list).status(), HasReason(Reason::kSnapshotLost));
   EXPECT_THAT(Publish(2), IsOkAndHolds(2));
   ExpectHas(2, SnapshotOf("s", 2));
+  // The others let go of what they have of the first.
+  DescribeSnapshotRequest describe;
+  *describe.mutable_at() = SnapshotOf("s", 1);
+  EXPECT_TRUE(Eventually([&] {
+    return ReasonOf(At(home()).Call(describe).status()) ==
+           Reason::kSnapshotLost;
+  }));
 }
 
 TEST_F(ClusterSnapshotsTest, AHomeThatWasStartedAnewHasNone) {
@@ -272,6 +395,102 @@ TEST_F(ClusterSnapshotsTest, AHomeThatWasStartedAnewHasNone) {
       [&] { return absl::IsNotFound(At(other()).Call(describe).status()); }));
   EXPECT_THAT(Publish(2), IsOk());
   ExpectHas(2, SnapshotOf("s", 1));
+}
+
+// Some publish, some read, while servers lose what they have.
+class DisturbedSnapshotsTest : public ClusterSnapshotsTest {
+ protected:
+  DisturbedSnapshotsTest() {
+    keys_.clear();
+    for (size_t i = 0; i < 4 * kNumServers; ++i) {
+      keys_.push_back(cluster_.KeyOf(i % kNumServers, "", static_cast<int>(i)));
+    }
+  }
+
+  // Publishes states, all of whose elements are one number.
+  void PublishOn(int first) {
+    std::unique_ptr<Connection> connection = cluster_.Connect();
+    for (int i = first; !has_ended_; ++i) {
+      InitRequest init = {.on_existing = OnExisting::kReplace,
+                          .publish_as = PublicationOf(/*keep_last=*/3)};
+      for (const std::string& key : keys_) {
+        init.entries.push_back({key, Full({4}, i)});
+      }
+      if (Caller(*connection, "").Call(init).ok()) {
+        ++num_published_;
+      } else {
+        connection = cluster_.Connect();
+      }
+    }
+  }
+  absl::StatusOr<PullReply> PullBy(Connection& connection,
+                                   const SnapshotReference& at) {
+    PullRequest pull = {.at = at};
+    for (const std::string& key : keys_) pull.entries.push_back({key});
+    return Caller(connection, "").Call(pull);
+  }
+  static bool MayFailSo(const absl::Status& status) {
+    const Reason reason = ReasonOf(status);
+    return reason == Reason::kSnapshotLost ||
+           reason == Reason::kSnapshotNotFound ||
+           reason == Reason::kServerRestarted || absl::IsUnavailable(status);
+  }
+  // Returns the number of which the state is.
+  static double ExpectIsWhole(const PullReply& reply) {
+    const double value = ElementsOf(reply.values[0].tensor)[0];
+    for (const Value& each : reply.values) {
+      EXPECT_THAT(each, HasTensor(IsFilledWith(value)));
+    }
+    return value;
+  }
+  void ReadOn() {
+    std::unique_ptr<Connection> connection = cluster_.Connect();
+    for (uint64_t last = 0; !has_ended_;) {
+      const absl::StatusOr<PullReply> latest =
+          PullBy(*connection, LatestSnapshot("s"));
+      if (!latest.ok()) {
+        EXPECT_TRUE(MayFailSo(latest.status())) << latest.status();
+        if (absl::IsNotFound(latest.status())) continue;
+        // A home that was started anew begins at 1.
+        connection = cluster_.Connect();
+        last = 0;
+        continue;
+      }
+      const double value = ExpectIsWhole(*latest);
+      EXPECT_GE(latest->snapshot_number, last);
+      last = latest->snapshot_number;
+      const absl::StatusOr<PullReply> again =
+          PullBy(*connection, SnapshotOf("s", last));
+      if (again.ok()) {
+        EXPECT_EQ(ExpectIsWhole(*again), value);
+      } else {
+        EXPECT_TRUE(MayFailSo(again.status())) << again.status();
+      }
+    }
+  }
+  // Waits until some more are published.
+  bool AwaitSome() {
+    const int some = num_published_ + 4;
+    return Eventually([&] { return num_published_ >= some; });
+  }
+
+  std::atomic<bool> has_ended_ = false;
+  std::atomic<int> num_published_ = 0;
+};
+
+TEST_F(DisturbedSnapshotsTest, EachIsWholeOrLost) {
+  std::vector<std::thread> threads;
+  for (const int first : {0, 10'000}) {
+    threads.emplace_back([this, first] { PublishOn(first); });
+  }
+  for (int i = 0; i < 2; ++i) threads.emplace_back([this] { ReadOn(); });
+  for (size_t i = 0; i < 2 * kNumServers && AwaitSome(); ++i) {
+    cluster_.Restart(i % kNumServers);
+  }
+
+  EXPECT_TRUE(AwaitSome());
+  has_ended_ = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 class SplitSnapshotsTest : public ClusterSnapshotsTest {

@@ -7,15 +7,22 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/answer.h"
+#include "base/listening_sockets.h"
+#include "base/mutex.h"
+#include "contract/placement.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/cluster/two_servers.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/background.h"
 #include "tests/testing/fake_alarms.h"
+#include "tests/testing/namespace_requests.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -23,6 +30,7 @@
 namespace tensorkv {
 namespace snapshot_sweep_test {
 
+using testing::Background;
 using ::testing::Contains;
 using testing::Full;
 using testing::HasReason;
@@ -36,7 +44,13 @@ using testing::StatusIs;
 struct OneServer {
   explicit OneServer(const std::string& name) : known(name) {
     EXPECT_OK(known.Set(testing::TwoServers(1), name));
+    Restart();
+  }
+  // It has nothing then.
+  void Restart() {
+    shares = nullptr;
     store = NewStore();
+    shares = store->OpenShares();
   }
   std::unique_ptr<MemoryTensorStore> NewStore() {
     auto made = std::make_unique<MemoryTensorStore>(
@@ -44,6 +58,8 @@ struct OneServer {
                                  .max_retained_bytes = 1 << 30},
         &backend, &alarms);
     made->NameDefault(7);
+    // Whatever it owns, so that tests may have any keys.
+    made->Own({.num_partitions = 2, .partitions = {0, 1}});
     return made;
   }
 
@@ -61,6 +77,10 @@ struct OneServer {
     request.set_number(reserved.number());
     request.set_uid(reserved.uid());
     request.set_keep_last(1);
+    if (step == CreateSnapshotRequest::NAME) {
+      request.mutable_servers()->Add("a");
+      request.mutable_servers()->Add("b");
+    }
     return Make(request);
   }
   absl::StatusOr<CreateSnapshotReply> Reserve() {
@@ -87,9 +107,10 @@ struct OneServer {
   FakeAlarms alarms;
   KnownPlacement known;
   std::unique_ptr<MemoryTensorStore> store;
+  std::unique_ptr<SnapshotShares> shares;
 };
 
-class SnapshotSweepTest : public ::testing::Test {
+class SnapshotSweepTest : public ::testing::Test, private SharePeers {
  protected:
   SnapshotSweepTest() {
     const ClusterPlacement placement = testing::TwoServers(1);
@@ -101,14 +122,9 @@ class SnapshotSweepTest : public ::testing::Test {
 
   // Has both sweep.
   void Sweep() {
-    const auto ask = [this](const ClusterServer&,
-                            const v1::CheckSharesRequest& request)
-        -> absl::StatusOr<v1::CheckSharesResponse> {
-      if (!is_reachable_) return absl::UnavailableError("nobody is there");
-      return AnswerAsHome(home_->known, request, *home_->store);
-    };
-    SweepShares(home_->known, ask, *home_->store);
-    SweepShares(other_->known, ask, *other_->store);
+    for (OneServer* const each : {home_, other_}) {
+      SweepShares(each->known, *this, *each->shares);
+    }
   }
   // Reserves a number and prepares both shares.
   CreateSnapshotReply Prepare() {
@@ -129,6 +145,27 @@ class SnapshotSweepTest : public ::testing::Test {
   OneServer* home_;
   OneServer* other_;
   bool is_reachable_ = true;
+  int num_asked_ = 0;
+
+ private:
+  absl::StatusOr<v1::CheckSharesResponse> Ask(
+      const ClusterServer& home,
+      const v1::CheckSharesRequest& request) override {
+    return AskOne(home, request);
+  }
+  absl::StatusOr<v1::FindSharesResponse> Ask(
+      const ClusterServer& server,
+      const v1::FindSharesRequest& request) override {
+    return AskOne(server, request);
+  }
+  template <typename Request>
+  auto AskOne(const ClusterServer& server, const Request& request)
+      -> decltype(AnswerAboutShares(a_.known, request, *a_.shares)) {
+    ++num_asked_;
+    if (!is_reachable_) return absl::UnavailableError("nobody is there");
+    OneServer& asked = server.name == "a" ? a_ : b_;
+    return AnswerAboutShares(asked.known, request, *asked.shares);
+  }
 };
 
 TEST_F(SnapshotSweepTest, WhatIsPreparedStaysAsLongAsItMayBeNamed) {
@@ -173,11 +210,13 @@ TEST_F(SnapshotSweepTest, WhatIsNamedStaysUntilTheHomeLetsItGo) {
   EXPECT_OK(other_->Find(second));
 }
 
-TEST_F(SnapshotSweepTest, AHomeThatCannotBeReachedLeavesAllAsItIs) {
+TEST_F(SnapshotSweepTest, AServerThatCannotBeReachedLeavesAllAsItIs) {
+  const CreateSnapshotReply taken = Take();
   const CreateSnapshotReply reserved = Prepare();
   home_->alarms.Advance(absl::Hours(2));
   is_reachable_ = false;
   Sweep();
+  EXPECT_OK(home_->Find(taken.number()));
   EXPECT_OK(other_->Find(reserved));
   // It has another home by then, which does not know so yet.
   is_reachable_ = true;
@@ -188,9 +227,68 @@ TEST_F(SnapshotSweepTest, AHomeThatCannotBeReachedLeavesAllAsItIs) {
 
 TEST_F(SnapshotSweepTest, AHomeThatWasStartedAnewNamesNothing) {
   const CreateSnapshotReply taken = Take();
-  home_->store = home_->NewStore();
+  home_->Restart();
   Sweep();
   EXPECT_THAT(other_->Find(taken), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(SnapshotSweepTest, WhatAServerHadThatWasStartedAnewIsLost) {
+  const CreateSnapshotReply taken = Take();
+  other_->Restart();
+  Sweep();
+  EXPECT_THAT(home_->Find(taken.number()),
+              HasReasonAbout(Reason::kSnapshotLost,
+                             Contains(Pair("cause", "share_lost"))));
+  EXPECT_THAT(home_->Find(taken), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(SnapshotSweepTest, WhatAServerHadThatWasRemovedIsLost) {
+  const CreateSnapshotReply taken = Take();
+  ClusterPlacement without_other = testing::TwoServers(2);
+  const std::string name = home_->known.view()->server_name();
+  std::erase_if(without_other.servers,
+                [&](const ClusterServer& each) { return each.name != name; });
+  without_other.owners.assign(without_other.owners.size(), 0);
+  ASSERT_OK(home_->known.Set(without_other, name));
+  Sweep();
+  EXPECT_THAT(home_->Find(taken.number()), HasReason(Reason::kSnapshotLost));
+}
+
+TEST_F(SnapshotSweepTest, AServerThatDoesNotAnswerIsAskedOnce) {
+  const ClusterPlacement placement = testing::TwoServers(1);
+  std::string same_home = "n";
+  while (OwnerOf(placement, same_home, "") !=
+         OwnerOf(placement, "default", "")) {
+    same_home += "n";
+  }
+  ASSERT_OK(testing::MakeNow(*other_->store, testing::CreateOf(same_home)));
+  for (const std::string& name_space : {std::string(), same_home}) {
+    CreateSnapshotRequest request;
+    request.set_namespace_(name_space);
+    request.set_series("s");
+    ASSERT_OK(other_->Make(request));
+  }
+  is_reachable_ = false;
+  Sweep();
+  EXPECT_EQ(num_asked_, 1);
+}
+
+// It would hold up the end of its server.
+TEST(ConnectedSharePeersTest, NothingIsAskedOnceTheyAreCancelled) {
+  ASSERT_OK_AND_ASSIGN(const ListeningSockets silent,
+                       ListeningSockets::Open("127.0.0.1:0"));
+  Notification asked;
+  ConnectedSharePeers peers([&](const std::string& address) {
+    asked.Notify();
+    return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  });
+  const ClusterServer server = {
+      .name = "a", .address = absl::StrCat("127.0.0.1:", silent.port())};
+  Background question(
+      [&] { return peers.Ask(server, v1::CheckSharesRequest()).status(); });
+  asked.WaitForNotification();
+  peers.Cancel();
+  EXPECT_THAT(question.Result(), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(SnapshotSweepTest, TheHomeFollowsAServerThatHasNoRoom) {
@@ -219,7 +317,7 @@ TEST_F(SnapshotSweepTest, TheHomeFollowsAServerThatHasNoRoom) {
   Sweep();
   EXPECT_THAT(home_->Find(taken.number()),
               HasReasonAbout(Reason::kSnapshotLost,
-                             Contains(Pair("cause", "retained"))));
+                             Contains(Pair("cause", "share_lost"))));
 }
 
 TEST_F(SnapshotSweepTest, ANumberThatIsGivenUpIsGivenAgainWhateverHasStayed) {
@@ -271,10 +369,6 @@ TEST_F(SnapshotSweepTest, AShareHasBothPartsOfACallThatComesInTwo) {
       }));
   EXPECT_THAT(read.values[0], HasTensor(IsFilledWith(3)));
   EXPECT_THAT(read.values[1], HasTensor(IsFilledWith(2)));
-  // It is no share any more, and its name comes once.
-  ASSERT_OK(home_->Make(CreateSnapshotRequest::NAME, reserved));
-  EXPECT_THAT(home_->Make(CreateSnapshotRequest::PREPARE, reserved).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace snapshot_sweep_test

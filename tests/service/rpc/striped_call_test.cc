@@ -21,6 +21,16 @@ using testing::Vector;
 
 constexpr absl::Duration kStreamTimeout = absl::Seconds(30);
 
+// Runs tasks where they are submitted.
+class InlineTasks final : public TaskRunner {
+ public:
+  void Stop() override {}
+  bool Submit(absl::string_view, Task&& task) override {
+    std::move(task)();
+    return true;
+  }
+};
+
 class StripedCallTest : public ::testing::Test {
  protected:
   // How a stripe heard of the end.
@@ -46,12 +56,15 @@ class StripedCallTest : public ::testing::Test {
   }
 
   absl::Status Join(StripedCall& call, Stripe stripe, Outcome* outcome,
-                    absl::string_view manifest = "m") {
-    return call.Join(stripe, manifest, Prepare(),
-                     [outcome](absl::StatusOr<StripedCall::Reply> end) {
-                       ASSERT_FALSE(outcome->has_value());
-                       *outcome = std::move(end);
-                     });
+                    absl::string_view manifest = "m",
+                    UploadQueue* uploads = nullptr) {
+    return call.Join(
+        stripe, manifest, Prepare(),
+        [outcome](absl::StatusOr<StripedCall::Reply> end) {
+          ASSERT_FALSE(outcome->has_value());
+          *outcome = std::move(end);
+        },
+        uploads);
   }
 
   // A call of that many bytes on one stream.
@@ -345,6 +358,61 @@ TEST_F(StripedCallTest, DropsItsAlarm) {
   call.reset();
 
   EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+TEST_F(StripedCallTest, WaitsForAPlaceBeforeItIsPrepared) {
+  InlineTasks tasks;
+  UploadQueue uploads(1, &tasks);
+  const auto first = NewCall(1), second = NewCall(2), third = NewCall(1);
+  Outcome outcomes[4];
+  int num_ready = 0;
+  const auto count = [&num_ready] { ++num_ready; };
+  ASSERT_OK(Join(*first, {0, 1}, &outcomes[0], "m", &uploads));
+  EXPECT_EQ(num_prepared_, 1);
+  // Another stripe of the call that waits, waits with it.
+  ASSERT_OK(Join(*second, {0, 2}, &outcomes[1], "m", &uploads));
+  ASSERT_OK(Join(*second, {1, 2}, &outcomes[2], "m", &uploads));
+  ASSERT_OK(Join(*third, {0, 1}, &outcomes[3], "m", &uploads));
+  second->WhenPrepared(count);
+  second->WhenPrepared(count);
+  third->WhenPrepared(count);
+  EXPECT_EQ(num_prepared_, 1);
+  EXPECT_EQ(num_ready, 0);
+
+  // Its stripes hear of the end at once.
+  second->Fail(1, absl::CancelledError("gone"));
+  EXPECT_EQ(num_ready, 2);
+  EXPECT_THAT(outcomes[1]->status(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(outcomes[2]->status(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(num_prepared_, 1);
+
+  // The place is free once all has come, be it that the call waits then.
+  first->Complete(0, absl::Seconds(5));
+  EXPECT_EQ(num_prepared_, 2);
+  EXPECT_EQ(num_ready, 3);
+  EXPECT_FALSE(outcomes[0]);
+}
+
+TEST_F(StripedCallTest, PreparationThatFailsInItsTurnLeavesThePlace) {
+  InlineTasks tasks;
+  UploadQueue uploads(1, &tasks);
+  Outcome outcomes[2];
+  const auto first = NewCall(1), second = NewCall(1);
+  const auto fail = []() -> absl::StatusOr<StripedCall::AllocatedCall> {
+    return absl::ResourceExhaustedError("no memory");
+  };
+
+  ASSERT_OK(first->Join(
+      {0, 1}, "m", fail,
+      [&](absl::StatusOr<StripedCall::Reply> end) {
+        outcomes[0] = std::move(end);
+      },
+      &uploads));
+  EXPECT_THAT(outcomes[0]->status(),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  ASSERT_OK(Join(*second, {0, 1}, &outcomes[1], "m", &uploads));
+
+  EXPECT_EQ(num_prepared_, 1);
 }
 
 }  // namespace

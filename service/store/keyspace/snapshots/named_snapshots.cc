@@ -89,8 +89,18 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
   for (const std::string& prefix : terms.prefixes) {
     bytes += kSnapshotPartBytes + 2 * prefix.size();
   }
-  for (const auto& [name, value] : terms.metadata) {
+  return bytes + BytesOf(terms.metadata, /*servers=*/{});
+}
+
+uint64_t NamedSnapshots::BytesOf(
+    const std::map<std::string, std::string>& metadata,
+    const std::vector<std::string>& servers) {
+  uint64_t bytes = 0;
+  for (const auto& [name, value] : metadata) {
     bytes += kSnapshotPartBytes + name.size() + value.size();
+  }
+  for (const std::string& server : servers) {
+    bytes += kSnapshotPartBytes + server.size();
   }
   return bytes;
 }
@@ -151,7 +161,10 @@ void NamedSnapshots::SetReady(NamedSnapshot& snapshot) {
 
 void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
   Series& series = *snapshot.series;
-  series.latest = std::max(series.latest, snapshot.number);
+  if (snapshot.number > series.latest) {
+    series.latest = snapshot.number;
+    series.latest_revision = snapshot.revision;
+  }
   if (snapshot.keep_last > 0) {
     series.keep_last = snapshot.keep_last == kKeepAll ? 0 : snapshot.keep_last;
   }
@@ -169,28 +182,31 @@ absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end,
     return LimitReached("snapshots that are prepared", ReservedNumbers::kMost);
   }
   Series& series = SeriesOf(terms);
-  reserved_.Reserve(&series, terms.number.value_or(series.last_number + 1),
-                    terms.uid, end);
+  reserved_.Reserve(terms.uid,
+                    {.series = &series,
+                     .number = terms.number.value_or(series.last_number + 1),
+                     .is_asked_for = terms.number.has_value(),
+                     .end = end});
   return absl::OkStatus();
 }
 
 void NamedSnapshots::Name(NamedSnapshot& share, uint64_t number,
-                          std::vector<std::string> servers,
+                          SnapshotTerms terms, uint64_t bytes,
                           absl::Duration now) {
-  uint64_t bytes = 0;
-  for (const std::string& server : servers) {
-    bytes += kSnapshotPartBytes + server.size();
-  }
+  // The account has no bound.
   Reservation more = *Reservation::Create(account_, bytes);
   CountOverhead(more);
   share.overhead.Merge(std::move(more));
-  share.servers = std::move(servers);
   reserved_.End(share.uid);
   Series& series = *share.series;
+  series.last_number = std::max(series.last_number, number);
   auto node = series.shares.extract(share.uid);
   node.key() = share.number = number;
   series.snapshots.insert(std::move(node));
   share.is_share = false;
+  share.metadata = std::move(terms.metadata);
+  share.keep_last = terms.keep_last;
+  share.time_to_live = terms.time_to_live;
   Reorder(share, [&] { share.end = now + share.time_to_live; });
   Announce(share);
 }
@@ -310,9 +326,11 @@ void NamedSnapshots::Forget(NamedSnapshot& snapshot, Cause cause,
   auto node = series.snapshots.extract(snapshot.number);
   if (cause == Cause::kDeleted && series.latest == node.key()) {
     auto before = series.snapshots.lower_bound(series.latest);
-    series.latest = 0;
+    series.latest = series.latest_revision = 0;
     while (series.latest == 0 && before != series.snapshots.begin()) {
-      if ((--before)->second.is_ready) series.latest = before->first;
+      if (!(--before)->second.is_ready) continue;
+      series.latest = before->first;
+      series.latest_revision = before->second.revision;
     }
   }
   let_go.snapshots.push_back(std::move(node));

@@ -61,8 +61,10 @@ class NamedSnapshots {
 
   // --- Opening ---------------------------------------------------------------
 
-  // Return what a snapshot takes besides values, and what a lease does.
+  // Return what snapshots, names of shares, and leases take besides values.
   static uint64_t BytesOf(const SnapshotTerms& terms);
+  static uint64_t BytesOf(const std::map<std::string, std::string>& metadata,
+                          const std::vector<std::string>& servers);
   static uint64_t BytesOf(const SnapshotLeaseId& id);
   // Checks that a snapshot can be opened on these terms, and reserves for its
   // series. Errors: FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted
@@ -90,9 +92,10 @@ class NamedSnapshots {
   absl::Status Reserve(SnapshotTerms terms, absl::Duration end,
                        absl::Duration now);
   ReservedNumbers& reserved() { return reserved_; }
-  // Gives a share that is ready the number that was reserved for it.
-  void Name(NamedSnapshot& share, uint64_t number,
-            std::vector<std::string> servers, absl::Duration now);
+  // Gives a share that is ready a number, and the terms on which it stays,
+  // which take so many bytes.
+  void Name(NamedSnapshot& share, uint64_t number, SnapshotTerms terms,
+            uint64_t bytes, absl::Duration now);
   // Returns null if there is none, and no share, of that uid.
   NamedSnapshot* FindUid(uint64_t uid) const {
     const auto it = by_uid_.find(uid);
@@ -147,6 +150,11 @@ class NamedSnapshots {
                                 uint64_t revision) const {
     return former_.Find(key, revision);
   }
+  // Does what FormerValues::FindVersion does.
+  const FormerValue* FindVersion(absl::string_view key, Version version,
+                                 uint64_t revision) const {
+    return former_.FindVersion(key, version, revision);
+  }
   const FormerValues& former() const { return former_; }
 
   // --- Letting go ------------------------------------------------------------
@@ -158,11 +166,10 @@ class NamedSnapshots {
   // Returns whether that was all.
   bool Sweep(size_t max_values, LetGo& let_go);
   bool has_leftovers() const { return !leftovers_.empty(); }
-  // Returns the snapshot that goes first where too much is retained; null if
-  // there is none.
+  // Return the snapshot that goes first where too much is retained, and the
+  // oldest of the ready ones of which a series has too many; null if there is
+  // none.
   NamedSnapshot* Victim() const;
-  // Returns the oldest of the ready snapshots that a series does not keep, as
-  // it has too many; null if there is none.
   static NamedSnapshot* Surplus(Series& series);
 
   // Return the bytes that are retained, and how many of these are left over:
@@ -187,8 +194,7 @@ class NamedSnapshots {
     return due_.empty() ? absl::InfiniteDuration() : due_.begin()->first;
   }
   // Ends the leases of one snapshot of which something has ended by `now`, and
-  // returns it; null if there is none. If it IsExpired then, it is to be
-  // closed.
+  // returns it; null if there is none. One that IsExpired then is to be closed.
   NamedSnapshot* TakeDue(absl::Duration now);
 
  private:

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -21,28 +20,39 @@ class ReservedNumbers {
   // Bounds what is reserved at the same time.
   static constexpr size_t kMost = 1024;
 
+  struct Reserved {
+    Series* series = nullptr;
+    uint64_t number = 0;
+    // Says that it has to be this one.
+    bool is_asked_for = false;
+    // The last one that the series had given.
+    uint64_t number_before = 0;
+    absl::Duration end;
+  };
+
   // Returns whether another can be reserved, now that the time of some may be
   // over.
   bool HasRoom(absl::Duration now) {
     if (numbers_.size() < kMost) return true;
-    std::erase_if(numbers_,
-                  [now](const auto& each) { return each.second.end <= now; });
+    for (auto it = numbers_.begin(); it != numbers_.end();) {
+      const auto each = it++;
+      if (each->second.end <= now) GiveBack(each->first);
+    }
     return numbers_.size() < kMost;
   }
-  // Gives the number, which is above all of the series, until `end`.
-  void Reserve(Series* series, uint64_t number, uint64_t uid,
-               absl::Duration end) {
-    const uint64_t before = std::exchange(series->last_number, number);
-    numbers_[uid] = {series, number, before, end};
+  // Gives a number, which is above all of the series, until its end.
+  void Reserve(uint64_t uid, Reserved reserved) {
+    reserved.number_before =
+        std::exchange(reserved.series->last_number, reserved.number);
+    numbers_[uid] = reserved;
   }
-  // Returns the number that is reserved; nothing if there is none, or its time
-  // is over.
-  std::optional<uint64_t> Find(uint64_t uid, absl::Duration now) const {
+  // Returns what is reserved; null if nothing is, or its time is over.
+  const Reserved* Find(uint64_t uid, absl::Duration now) const {
     const auto it = numbers_.find(uid);
-    if (it == numbers_.end() || it->second.end <= now) return std::nullopt;
-    return it->second.number;
+    return it == numbers_.end() || it->second.end <= now ? nullptr
+                                                         : &it->second;
   }
-  // Ends a reservation whose number has a snapshot.
+  // Ends a reservation whose number has a snapshot, or is not needed.
   void End(uint64_t uid) { numbers_.erase(uid); }
   // Ends a reservation, if there is one: the number is given again, if it is
   // the last.
@@ -57,14 +67,6 @@ class ReservedNumbers {
   }
 
  private:
-  struct Reserved {
-    Series* series = nullptr;
-    uint64_t number = 0;
-    // The last one that the series had given.
-    uint64_t number_before = 0;
-    absl::Duration end;
-  };
-
   // By their uids.
   std::map<uint64_t, Reserved> numbers_;
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
 
@@ -18,6 +19,8 @@ absl::string_view NameOf(Series::Cause cause) {
       return "expired";
     case Series::Cause::kKeepLast:
       return "keep_last";
+    case Series::Cause::kShareLost:
+      return "share_lost";
     default:
       return "deleted";
   }
@@ -34,6 +37,17 @@ absl::StatusOr<NamedSnapshot*> FindLatest(Series& series) {
 }
 
 }  // namespace
+
+absl::Status CheckIsHome(const NamespaceState& state) {
+  const auto fence = state.Fence();
+  return fence == nullptr ? absl::OkStatus() : fence->CheckRead(state.name, "");
+}
+
+absl::Status CheckGivesNumbers(const NamespaceState& state) {
+  const auto fence = state.Fence();
+  return fence == nullptr ? absl::OkStatus()
+                          : fence->CheckChange(state.name, "");
+}
 
 absl::Status NoSuchSeries(absl::string_view series) {
   return WithReason(absl::NotFoundError(absl::StrCat("series ", Quoted(series),
@@ -66,6 +80,7 @@ absl::Status NoSuchSnapshot(const Series& series, uint64_t number) {
 
 absl::StatusOr<NamedSnapshot*> FindSnapshot(
     const NamespaceState& state, const SnapshotReference& reference) {
+  if (reference.uid() == 0) RETURN_IF_ERROR(CheckIsHome(state));
   Series* const series = state.named->Find(reference.series());
   if (reference.selector_case() == SnapshotReference::kAtLeast) {
     if (series == nullptr || series->latest == 0 ||

@@ -13,6 +13,7 @@ void SetReply(const NamedSnapshot& snapshot, CreateSnapshotReply* reply) {
   reply->set_number(snapshot.number);
   reply->set_revision(snapshot.revision);
   reply->set_uid(snapshot.uid);
+  if (snapshot.owned) reply->set_partitions(snapshot.owned->digest());
   if (!snapshot.num_keys) return;
   reply->set_num_keys(*snapshot.num_keys);
   reply->set_bytes(*snapshot.bytes);

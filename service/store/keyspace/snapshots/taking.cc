@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "contract/slices.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/cluster_shares.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_terms.h"
@@ -47,23 +48,25 @@ void CountKeys(const KeyTable& keys, NamedSnapshot& snapshot) {
   snapshot.bytes = bytes;
 }
 
-// Checks that the uid is that of no other snapshot, and of no share that was
-// let go: what is taken now would be of a later revision than the call's.
-absl::Status CheckUid(const NamedSnapshots& named, const SnapshotTerms& terms) {
+// Checks that a share can be taken: of no other snapshot's uid, and of no share
+// that was let go, since what is taken now would be of a later revision than
+// the call's.
+absl::Status CheckShare(const NamespaceState& state,
+                        const SnapshotTerms& terms) {
   if (!terms.is_share) return absl::OkStatus();
-  const Series* const series = named.Find(terms.series);
-  const std::deque<uint64_t>& lost = named.lost_shares();
-  if (series != nullptr &&
-      std::find(lost.begin(), lost.end(), terms.uid) != lost.end()) {
-    return NoSuchSnapshot(*series, *terms.number);
+  RETURN_IF_ERROR(CheckTakesShares(state));
+  const std::deque<uint64_t>& lost = state.named->lost_shares();
+  if (std::find(lost.begin(), lost.end(), terms.uid) != lost.end()) {
+    return ShareIsLost(state, terms);
   }
-  const NamedSnapshot* const earlier = named.FindUid(terms.uid);
+  const NamedSnapshot* const earlier = state.named->FindUid(terms.uid);
   if (earlier == nullptr ||
-      (earlier->is_share && earlier->series->name == terms.series)) {
+      (!earlier->is_sealed && earlier->series->name == terms.series)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "uid: expected one that no other snapshot has, got another's");
+      "uid: expected one that no other snapshot has, got another's, or that of "
+      "a share that is complete");
 }
 
 // Has others take the last numbers of the series anew that nobody will see.
@@ -85,7 +88,8 @@ uint64_t NewSnapshotUid() {
 absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
-  RETURN_IF_ERROR(CheckUid(*state.named, terms));
+  if (!terms.is_share) RETURN_IF_ERROR(CheckGivesNumbers(state));
+  RETURN_IF_ERROR(CheckShare(state, terms));
   LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
   const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
@@ -107,7 +111,7 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
   state.snapshots->BeginReading();
   snapshot.create_time = absl::Now();
   snapshot.taken_by = std::move(taken_by);
-  snapshot.fence = state.Fence();
+  snapshot.owned = state.Owned();
   CountKeys(state.keys, snapshot);
   WatchSnapshots(state);
   return {.number = snapshot.number, .revision = snapshot.revision};
