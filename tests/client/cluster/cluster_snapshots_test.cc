@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -203,7 +204,8 @@ TEST_F(ClusterSnapshotsTest, WhatIsPreparedIsNoSnapshotBeforeItIsNamed) {
               HasReason(Reason::kWrongServer));
 }
 
-// Moves partitions once the first share is to be prepared.
+// Moves partitions before the first share is prepared, which is after the call
+// has taken its own.
 class MovedMeanwhileTest : public ClusterSnapshotsTest {
  protected:
   // A connection to one server.
@@ -244,24 +246,32 @@ class MovedMeanwhileTest : public ClusterSnapshotsTest {
     connection_ = std::make_unique<ClusterConnection>(ClusterServersOptions{
         .addresses = {cluster_.address(0)}, .connect = connect});
   }
-  // Those of keys but the home's.
+  // All but that of the home. Others wait until they have.
   void MoveOnce() {
-    if (has_moved_.exchange(true)) return;
-    std::vector<uint32_t> owners = cluster_.placement().owners;
-    const uint32_t of_home = PartitionOf("", "", 64);
-    for (uint32_t i = 0; i < 64; ++i) {
-      if (i != of_home) owners[i] = (owners[i] + 1) % kNumServers;
-    }
-    cluster_.SetOwners(owners);
+    std::call_once(has_moved_, [this] {
+      std::vector<uint32_t> owners = cluster_.placement().owners;
+      const uint32_t of_home = PartitionOf("", "", 64);
+      for (uint32_t i = 0; i < 64; ++i) {
+        if (i != of_home) owners[i] = (owners[i] + 1) % kNumServers;
+      }
+      cluster_.SetOwners(owners);
+    });
   }
   size_t NumSnapshots() {
     return Store().Call(ListSnapshotsRequest())->snapshots().size();
   }
 
-  std::atomic<bool> has_moved_ = false;
+  std::once_flag has_moved_;
 };
 
+TEST_F(MovedMeanwhileTest, SharesThatWereTakenBeforeStay) {
+  EXPECT_THAT(Publish(2), IsOkAndHolds(1));
+  ExpectHas(2, SnapshotOf("s", 1));
+}
+
 TEST_F(MovedMeanwhileTest, WhatSetsAStateIsPublishedAgain) {
+  // A server has no part in the call.
+  keys_.erase(keys_.begin() + static_cast<int>(other()));
   EXPECT_THAT(Publish(2), IsOkAndHolds(1));
   ExpectHas(2, SnapshotOf("s", 1));
   EXPECT_EQ(NumSnapshots(), 1);
@@ -269,9 +279,7 @@ TEST_F(MovedMeanwhileTest, WhatSetsAStateIsPublishedAgain) {
 
 TEST_F(MovedMeanwhileTest, APushIsMadeOnceAndItsOutcomeUnknown) {
   PushRequest push = {.publish_as = PublicationOf()};
-  for (const std::string& key : keys_) {
-    push.entries.push_back({.key = key, .tensor = Full({kElements}, 2)});
-  }
+  push.entries = {{.key = keys_[home()], .tensor = Full({kElements}, 2)}};
   EXPECT_THAT(Store().Call(push), HasReason(Reason::kOutcomeUnknown));
   EXPECT_EQ(NumSnapshots(), 0);
 }

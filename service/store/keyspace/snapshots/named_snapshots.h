@@ -219,8 +219,7 @@ class NamedSnapshots {
   void Reorder(NamedSnapshot& snapshot, Change change);
   // Has the value belong to the snapshot.
   void Hold(NamedSnapshot& snapshot, FormerValues::Iterator value);
-  // Passes the value to the newest of the snapshots that have it yet, or lets
-  // it go.
+  // Passes the value to the newest snapshot that has it yet, or lets it go.
   void PassOn(FormerValues::Iterator value, LetGo& let_go);
   void EndLease(NamedSnapshot& snapshot, NamedSnapshot::Leases::iterator lease);
   void CountOverhead(const Reservation& overhead) {
