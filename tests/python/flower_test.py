@@ -181,6 +181,64 @@ class FlowerTest(StoreTest):
                     )
                 self.assertEqual(grids[1].largest, 0)
 
+    def test_the_quickstart_runs_with_two_lines_changed(self):
+        """Its apps, but for the imports of ClientApp and FedAvg."""
+        app = ours.ClientApp()
+
+        @app.train()
+        def train(msg, context):
+            model = msg.content["arrays"].to_numpy_ndarrays()[0]
+            model_record = ArrayRecord([model + 1])
+            metrics = MetricRecord({"random_metric": 2.0, "num-examples": 1})
+            content = RecordDict({"arrays": model_record, "metrics": metrics})
+            return Message(content=content, reply_to=msg)
+
+        @app.evaluate()
+        def evaluate(msg, context):
+            model = msg.content["arrays"].to_numpy_ndarrays()[0]
+            metrics = {"seen": float(model[0, 0]), "num-examples": 1}
+            content = RecordDict({"metrics": MetricRecord(metrics)})
+            return Message(content=content, reply_to=msg)
+
+        strategy = ours.FedAvg()
+        arrays = ArrayRecord([np.ones((2, 2))])
+        namespaces = self.open_client().list_namespaces()
+        result = strategy.start(
+            grid=Grid(app), initial_arrays=arrays, num_rounds=3
+        )
+        self.assert_array(
+            result.arrays.to_numpy_ndarrays()[0], np.full((2, 2), 4.0)
+        )
+        seen = result.evaluate_metrics_clientapp
+        self.assertEqual(
+            [round(seen[i]["seen"], 9) for i in (1, 2, 3)], [2, 3, 4]
+        )
+        after = self.open_client().list_namespaces()
+        self.assertEqual(len(after), len(namespaces))
+
+    def test_a_round_that_nobody_came_to_is_over(self):
+        grid = Grid(make_app(ours.ClientApp), lambda step, node: step == 1)
+        late = []
+
+        def drop_out(message):
+            """Comes when the others have gone on, but to the first round."""
+            step = message.content["config"]["server-round"]
+            if step == 1 and message.metadata.message_type == "train":
+                late.append(message)
+                return Message(Error(1, "gone"), reply_to=message)
+            while late and step == 2:
+                context = Context(1, 0, {}, RecordDict(), {})
+                with self.assertRaises(tensorkv.AlreadyExistsError):
+                    grid._app(late.pop(), context)
+            return Grid._answer(grid, message)
+
+        grid._answer = drop_out
+        result = ours.FedAvg().start(grid, first_arrays(), num_rounds=2)
+        self.assertEqual(list(result.train_metrics_clientapp), [2])
+        self.assertGreater(
+            np.abs(flat(result.arrays) - flat(first_arrays())).max(), 0.01
+        )
+
     def sampling(self, configure_train):
         """Has the nodes of a round be the same each time."""
         from flwr.serverapp.strategy import strategy_utils
