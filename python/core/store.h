@@ -109,6 +109,10 @@ class Store {
   pybind11::object Push(const Keys& keys, const pybind11::list& arrays,
                         Step step, const Weights& weights,
                         const std::optional<PublishFields>& publish_as);
+  // Pushes as that rank of a group whose workers do not join. Without arrays it
+  // skips the keys.
+  void PushAs(uint32_t rank, const Keys& keys, const pybind11::list& arrays,
+              Step step, const Weights& weights);
   pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
                           const std::optional<pybind11::list>& outs, Step step,
                           const Weights& weights);

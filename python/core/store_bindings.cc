@@ -67,6 +67,7 @@ void Store::RegisterOpening(py::class_<Store>& store) {
 void Store::RegisterValues(py::class_<Store>& store) {
   store.def("init", &Store::Init)
       .def("push", &Store::Push)
+      .def("push_as", &Store::PushAs)
       .def("push_pull", &Store::PushPull)
       .def("pull", &Store::Pull)
       .def("pull_memory", &Store::PullMemory)
