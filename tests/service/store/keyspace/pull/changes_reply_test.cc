@@ -389,7 +389,7 @@ class DeltaRoomTest : public ChangesReplyTest {
  protected:
   DeltaRoomTest()
       : ChangesReplyTest({.budget_bytes = 8 << 20,
-                          .max_retained_bytes = 5 << 19,
+                          .max_retained_bytes = 2'400'000,
                           .max_delta_bytes = 4 << 20}) {}
 };
 
@@ -408,7 +408,7 @@ TEST_F(DeltaRoomTest, DeltasGoBeforeAnySnapshotDoes) {
   EXPECT_GT(deltas, 400 << 10);
   const uint64_t free = (8 << 20) - store_->used_bytes();
   ASSERT_OK(
-      Init("rest", Full({static_cast<int64_t>(free / 4) - (80 << 10)}, 1)));
+      Init("rest", Full({static_cast<int64_t>(free / 4) - (160 << 10)}, 1)));
 
   ASSERT_OK(CreateSnapshot());
   ASSERT_OK(Push("k0", Changed(99, 5, kLarge)));
