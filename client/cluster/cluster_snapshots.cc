@@ -225,12 +225,15 @@ Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Name(
     *name.mutable_time_to_live() = publication.terms.time_to_live();
   }
   name.set_keep_last(publication.terms.keep_last());
-  name.mutable_servers()->Assign(prepared.servers.begin(),
-                                 prepared.servers.end());
   name.set_num_keys(0);
   name.set_bytes(0);
-  for (const CreateSnapshotReply& share : prepared.shares) {
-    AddCounts(share, name);
+  for (size_t i = 0; i < prepared.shares.size(); ++i) {
+    const CreateSnapshotReply& reply = prepared.shares[i];
+    CreateSnapshotRequest::Share& share = *name.add_shares();
+    share.set_server(prepared.servers[i]);
+    share.set_incarnation(reply.incarnation());
+    share.set_revision(reply.revision());
+    AddCounts(reply, name);
   }
   co_return co_await servers_.At(prepared.servers.front(), name, limit);
 }

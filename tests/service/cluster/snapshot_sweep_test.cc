@@ -78,8 +78,8 @@ struct OneServer {
     request.set_uid(reserved.uid());
     request.set_keep_last(1);
     if (step == CreateSnapshotRequest::NAME) {
-      request.mutable_servers()->Add("a");
-      request.mutable_servers()->Add("b");
+      request.add_shares()->set_server("a");
+      request.add_shares()->set_server("b");
     }
     return Make(request);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -29,16 +30,20 @@ absl::Status CheckServers(const NamespaceState& state,
                           const CreateSnapshotRequest& request) {
   const auto owned = state.Owned();
   const size_t most = owned == nullptr ? 0 : owned->num_partitions();
-  const bool is_right =
-      static_cast<size_t>(request.servers_size()) <= most &&
-      std::all_of(request.servers().begin(), request.servers().end(),
-                  [](const std::string& server) {
-                    return server.size() <= kMaxNamespaceBytes;
-                  });
-  if (is_right) return absl::OkStatus();
+  std::set<absl::string_view> servers;
+  for (const auto& share : request.shares()) {
+    if (share.server().size() <= kMaxNamespaceBytes) {
+      servers.insert(share.server());
+    }
+  }
+  const auto num_shares = static_cast<size_t>(request.shares_size());
+  if (num_shares <= most && servers.size() == num_shares) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("servers: expected at most ", most, " names of ",
-                   kMaxNamespaceBytes, " bytes, got others"));
+      absl::StrCat("shares: expected those of at most ", most,
+                   " servers, each once, with names of ", kMaxNamespaceBytes,
+                   " bytes, got others"));
 }
 
 // Checks that no other server is the home, or is to be it.
@@ -55,9 +60,10 @@ absl::Status CheckOwnsHome(const NamespaceState& state) {
 
 absl::Status NumberPassed(const Series& series, uint64_t number) {
   return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "series ", Quoted(series.name), ": its latest snapshot, ",
-          series.latest, ", is above ", number, ", or of a later revision")),
+      absl::FailedPreconditionError(
+          absl::StrCat("series ", Quoted(series.name),
+                       ": its latest snapshot, ", series.latest, ", is above ",
+                       number, ", or has a later share of a server")),
       Reason::kSnapshotNumberPassed,
       {{"series", series.name}, {"number", number}, {"latest", series.latest}});
 }
@@ -74,17 +80,36 @@ struct Naming {
                                        const CreateSnapshotRequest& request) {
     RETURN_IF_ERROR(CheckServers(state, request));
     ASSIGN_OR_RETURN(SnapshotTerms terms, TermsOf(request));
-    return Naming{std::move(terms),
-                  {request.servers().begin(), request.servers().end()}};
+    Naming naming = {.terms = std::move(terms)};
+    for (const auto& share : request.shares()) {
+      naming.servers.push_back(
+          {share.server(), share.incarnation(), share.revision()});
+    }
+    return naming;
   }
 
   SnapshotTerms terms;
-  std::vector<std::string> servers;
+  std::vector<ServerShare> servers;
 };
+
+// Returns whether a server's share is older than its share among `latest`.
+bool HasOlderThan(const std::vector<ServerShare>& latest,
+                  const std::vector<ServerShare>& shares) {
+  std::map<absl::string_view, const ServerShare*> by_server;
+  for (const ServerShare& share : latest) by_server[share.server] = &share;
+  return std::any_of(shares.begin(), shares.end(),
+                     [&](const ServerShare& share) {
+                       const auto it = by_server.find(share.server);
+                       return it != by_server.end() &&
+                              it->second->incarnation == share.incarnation &&
+                              share.revision < it->second->revision;
+                     });
+}
 
 // Returns the number that the share gets. Errors: NotFound · FailedPrecondition
 // (SNAPSHOT_NUMBER_PASSED).
 absl::StatusOr<uint64_t> NumberOf(Transaction& transaction,
+                                  const std::vector<ServerShare>& servers,
                                   NamedSnapshot& share) {
   NamespaceState& state = transaction.state();
   Series& series = *share.series;
@@ -97,7 +122,7 @@ absl::StatusOr<uint64_t> NumberOf(Transaction& transaction,
     return NoSuchSnapshot(series, number);
   }
   const bool is_passed = reserved->number < series.latest;
-  if (share.revision < series.latest_revision ||
+  if (HasOlderThan(series.latest_servers, servers) ||
       (is_passed && reserved->is_asked_for)) {
     return NumberPassed(series, reserved->number);
   }
@@ -110,7 +135,8 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
     Naming naming, NamedSnapshot& share) {
   NamespaceState& state = transaction.state();
   Series& series = *share.series;
-  ASSIGN_OR_RETURN(const uint64_t number, NumberOf(transaction, share));
+  ASSIGN_OR_RETURN(const uint64_t number,
+                   NumberOf(transaction, naming.servers, share));
   if (!share.is_ready) {
     return absl::FailedPreconditionError(
         absl::StrCat("series ", Quoted(series.name), ": expected the share of ",
@@ -311,8 +337,8 @@ std::vector<v1::FindSharesRequest> Namespace::SharesToFind() const {
         state.named->UidsAfter(&last, kKeysPerLock);
     has_more = uids.size() == kKeysPerLock;
     for (const uint64_t uid : uids) {
-      for (const std::string& server : state.named->FindUid(uid)->servers) {
-        by_server[server].add_uids(uid);
+      for (const ServerShare& share : state.named->FindUid(uid)->servers) {
+        by_server[share.server].add_uids(uid);
       }
     }
   }

@@ -60,11 +60,13 @@ void Namespace::CreateSnapshot(CreateSnapshotRequest request,
           ? PrepareShare(*state_, *std::move(terms), request.has_share())
           : TakeNow(*state_, *std::move(terms));
   if (!taken.ok()) return std::move(done)(taken.status());
-  const auto read = [](NamedSnapshot& snapshot) {
-    CreateSnapshotReply reply;
-    SetReply(snapshot, &reply);
-    return reply;
-  };
+  const auto read =
+      [incarnation = state_->tokens.incarnation()](NamedSnapshot& snapshot) {
+        CreateSnapshotReply reply;
+        SetReply(snapshot, &reply);
+        if (snapshot.is_share) reply.set_incarnation(incarnation);
+        return reply;
+      };
   StartCall(*state_,
             std::make_shared<CreateCall>(*state_, *taken, std::move(context),
                                          read, std::move(done)));

@@ -59,6 +59,14 @@ struct SnapshotLeaseId {
                           const SnapshotLeaseId&) = default;
 };
 
+// A server's share of a snapshot of a cluster.
+struct ServerShare {
+  std::string server;
+  // Tells the life of the namespace there, in which revisions rise.
+  uint64_t incarnation = 0;
+  uint64_t revision = 0;
+};
+
 // A snapshot. NamedSnapshots changes what is in it.
 struct NamedSnapshot {
   struct Lease {
@@ -89,7 +97,7 @@ struct NamedSnapshot {
   // one in its place.
   bool is_sealed = false;
   // The servers that have shares of it, where it is that of a cluster.
-  std::vector<std::string> servers;
+  std::vector<ServerShare> servers;
   // The last one that the series had given.
   uint64_t number_before = 0;
   uint64_t revision = 0;
@@ -156,10 +164,10 @@ struct Series {
   std::string name;
   // The highest number that was given.
   uint64_t last_number = 0;
-  // The highest that could be read and was not deleted since, and its revision;
-  // 0: none.
+  // The highest that could be read and was not deleted since, and the shares
+  // that it had if it is of a cluster; 0: none.
   uint64_t latest = 0;
-  uint64_t latest_revision = 0;
+  std::vector<ServerShare> latest_servers;
   uint32_t keep_last = 0;
   size_t num_ready = 0;
   // All of its snapshots below that number, so many, are leased.

@@ -94,13 +94,13 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
 
 uint64_t NamedSnapshots::BytesOf(
     const std::map<std::string, std::string>& metadata,
-    const std::vector<std::string>& servers) {
+    const std::vector<ServerShare>& servers) {
   uint64_t bytes = 0;
   for (const auto& [name, value] : metadata) {
     bytes += kSnapshotPartBytes + name.size() + value.size();
   }
-  for (const std::string& server : servers) {
-    bytes += kSnapshotPartBytes + server.size();
+  for (const ServerShare& share : servers) {
+    bytes += kSnapshotPartBytes + share.server.size();
   }
   return bytes;
 }
@@ -163,7 +163,7 @@ void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
   Series& series = *snapshot.series;
   if (snapshot.number > series.latest) {
     series.latest = snapshot.number;
-    series.latest_revision = snapshot.revision;
+    series.latest_servers = snapshot.servers;
   }
   if (snapshot.keep_last > 0) {
     series.keep_last = snapshot.keep_last == kKeepAll ? 0 : snapshot.keep_last;
@@ -326,11 +326,12 @@ void NamedSnapshots::Forget(NamedSnapshot& snapshot, Cause cause,
   auto node = series.snapshots.extract(snapshot.number);
   if (cause == Cause::kDeleted && series.latest == node.key()) {
     auto before = series.snapshots.lower_bound(series.latest);
-    series.latest = series.latest_revision = 0;
+    series.latest = 0;
+    series.latest_servers.clear();
     while (series.latest == 0 && before != series.snapshots.begin()) {
       if (!(--before)->second.is_ready) continue;
       series.latest = before->first;
-      series.latest_revision = before->second.revision;
+      series.latest_servers = before->second.servers;
     }
   }
   let_go.snapshots.push_back(std::move(node));

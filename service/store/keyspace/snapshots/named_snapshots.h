@@ -64,7 +64,7 @@ class NamedSnapshots {
   // Return what snapshots, names of shares, and leases take besides values.
   static uint64_t BytesOf(const SnapshotTerms& terms);
   static uint64_t BytesOf(const std::map<std::string, std::string>& metadata,
-                          const std::vector<std::string>& servers);
+                          const std::vector<ServerShare>& servers);
   static uint64_t BytesOf(const SnapshotLeaseId& id);
   // Checks that a snapshot can be opened on these terms, and reserves for its
   // series. Errors: FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted

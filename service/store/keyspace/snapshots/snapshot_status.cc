@@ -25,8 +25,8 @@ void SetStatus(const NamedSnapshot& snapshot, absl::Duration now,
   status->set_number(snapshot.number);
   status->set_revision(snapshot.revision);
   status->set_uid(snapshot.uid);
-  for (const std::string& server : snapshot.servers) {
-    status->add_servers(server);
+  for (const ServerShare& share : snapshot.servers) {
+    status->add_servers(share.server);
   }
   EncodeTime(snapshot.create_time, status->mutable_create_time());
   if (snapshot.end < absl::InfiniteDuration()) {

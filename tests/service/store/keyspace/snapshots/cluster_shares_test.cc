@@ -197,10 +197,12 @@ TEST_F(ClusterSharesTest, ANameHasTheTermsAndIsCountedAndBounded) {
   ASSERT_OK(Prepare(reserved));
   CreateSnapshotRequest name = StepOf(CreateSnapshotRequest::NAME, reserved);
   (*name.mutable_metadata())["loss"] = std::string(1000, '1');
-  for (int i = 0; i < 3; ++i) name.add_servers(absl::StrCat("server", i));
+  for (int i = 0; i < 3; ++i) {
+    name.add_shares()->set_server(absl::StrCat("server", i));
+  }
   // The placement has two partitions.
   EXPECT_THAT(Make(name), StatusIs(StatusCode::kInvalidArgument));
-  name.mutable_servers()->RemoveLast();
+  name.mutable_shares()->RemoveLast();
   ASSERT_OK(testing::MakeNow(
       store_, testing::UpdateOf("default", {.max_retained_bytes = 1500},
                                 {"max_retained_bytes"})));
