@@ -25,13 +25,15 @@ absl::Status HasMoved() {
 // servers that it knows, and one that it knows no more has gone.
 absl::Status CheckHas(
     const ClusterPlacement& placement,
-    const google::protobuf::RepeatedPtrField<std::string>& servers) {
-  for (const std::string& server : servers) {
+    const google::protobuf::RepeatedPtrField<CreateSnapshotRequest::Share>&
+        shares) {
+  for (const CreateSnapshotRequest::Share& share : shares) {
+    const std::string& server = share.server();
     const auto found =
         std::ranges::find(placement.servers, server, &ClusterServer::name);
     if (found != placement.servers.end()) continue;
     return absl::AbortedError(
-        absl::StrCat("servers: placement ", placement.version,
+        absl::StrCat("shares: placement ", placement.version,
                      " of the home does not have ", Quoted(server)));
   }
   return absl::OkStatus();
@@ -52,7 +54,7 @@ absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
   if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
   if (is_of_all.value_or(false)) return view->CheckRank(call.rank);
   if (call.is_for_home) RETURN_IF_ERROR(view->Check(call.name_space, ""));
-  if (call.servers) RETURN_IF_ERROR(CheckHas(view->placement(), *call.servers));
+  if (call.shares) RETURN_IF_ERROR(CheckHas(view->placement(), *call.shares));
   for (size_t i = 0; call.keys && i < call.keys->size(); ++i) {
     RETURN_IF_ERROR(view->Check(call.name_space, (*call.keys)[i]));
   }

@@ -66,7 +66,7 @@ struct StagedCall {
     }
     is_for_home = IsForHome(request);
     if constexpr (std::is_same_v<Request, CreateSnapshotRequest>) {
-      servers = &request.servers();
+      shares = &request.shares();
     }
     if constexpr (requires { request.worker->rank; }) {
       if (request.worker) rank = request.worker->rank;
@@ -122,8 +122,9 @@ struct StagedCall {
   std::optional<KeysView> keys;
   // Says that the home of the namespace alone has the answer.
   bool is_for_home = false;
-  // The servers that have shares of the snapshot; null if it takes none.
-  const google::protobuf::RepeatedPtrField<std::string>* servers = nullptr;
+  // The shares of which a snapshot is made; null if the call makes none.
+  const google::protobuf::RepeatedPtrField<CreateSnapshotRequest::Share>*
+      shares = nullptr;
   // That of the worker that pushes or pulls.
   std::optional<uint32_t> rank;
   // At most one is not null.

@@ -193,10 +193,10 @@ TEST_F(PlacementStageTest, ASnapshotIsNamedOfServersThatTheHomeKnows) {
   ASSERT_OK(known_.Set(placement, placement.servers[home].name));
   CreateSnapshotRequest name;
   name.set_step(CreateSnapshotRequest::NAME);
-  name.add_servers("a");
-  name.add_servers("b");
+  name.add_shares()->set_server("a");
+  name.add_shares()->set_server("b");
   EXPECT_OK(stage_.Admit(StagedCall(name, Caller())));
-  name.add_servers("c");
+  name.add_shares()->set_server("c");
   EXPECT_THAT(stage_.Admit(StagedCall(name, Caller())),
               StatusIs(absl::StatusCode::kAborted));
 }
