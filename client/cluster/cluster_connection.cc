@@ -146,7 +146,7 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     if (is_published) {
       CO_ASSIGN_OR_RETURN(placement, co_await servers_.Placement(limit));
     }
-    const bool takes_shares = is_published && placement->servers.size() > 1;
+    const bool takes_shares = is_published && IsOfShares(*placement);
     const auto start = [&]() -> Task<absl::StatusOr<ReplyTo<Request>>> {
       if constexpr (kMayPublish<Request>) {
         if (takes_shares) return Publish(made, known, limit);
@@ -476,8 +476,7 @@ Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
         co_await KnowAt(placement->servers[home].name, made.namespace_(),
                         made.namespace_uid(), limit));
     NameUid(known, made);
-    const bool takes_shares =
-        !known.is_mirrored && placement->servers.size() > 1;
+    const bool takes_shares = !known.is_mirrored && IsOfShares(*placement);
     Task<absl::StatusOr<CreateSnapshotReply>> task =
         takes_shares ? snapshots_.Create(made, limit)
                      : snapshots_.Make(made, limit);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cluster/cluster_snapshots.h"
 #include "client/cluster/share_outcomes.h"
+#include "contract/placement.h"
 #include "contract/reason.h"
 #include "contract/requests.h"
 
@@ -27,6 +28,12 @@ bool TakesSnapshot(const Request& request) {
     return request.publish_as && request.publish_as->uid() == 0;
   }
   return false;
+}
+
+// Returns whether a snapshot of the cluster is made of shares, or of partitions
+// that are not there.
+inline bool IsOfShares(const ClusterPlacement& placement) {
+  return placement.servers.size() > 1 || !placement.lost.empty();
 }
 
 // Returns whether a call that has been made may be made once more: what others
