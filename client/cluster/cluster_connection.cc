@@ -13,6 +13,7 @@
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/publishing.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker/worker_errors.h"
@@ -38,68 +39,6 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   if (destinations.empty()) return of_share;
   for (const size_t place : places) of_share.push_back(destinations[place]);
   return of_share;
-}
-
-// Calls that may take a snapshot.
-template <typename Request>
-constexpr bool kMayPublish = std::is_same_v<Request, InitRequest> ||
-                             std::is_same_v<Request, PushRequest> ||
-                             std::is_same_v<Request, PushRowsRequest>;
-
-// Returns whether a call that has been made may be made once more.
-bool MayBeMadeAgain(const InitRequest& request) {
-  return request.on_existing != OnExisting::kFail;
-}
-bool MayBeMadeAgain(const PushRequest&) { return false; }
-
-// Returns the terms on which a call takes one, as those of a CreateSnapshot.
-template <typename Request>
-CreateSnapshotRequest TermsOf(const Request& request) {
-  const PublishAs& publish_as = *request.publish_as;
-  CreateSnapshotRequest terms;
-  terms.set_namespace_(request.name_space);
-  terms.set_namespace_uid(request.namespace_uid);
-  if (request.call_id) SetCallId(*request.call_id, terms);
-  terms.set_series(publish_as.series());
-  if (publish_as.has_number()) terms.set_number(publish_as.number());
-  if (publish_as.has_expected_latest()) {
-    terms.set_expected_latest(publish_as.expected_latest());
-  }
-  *terms.mutable_prefixes() = publish_as.prefixes();
-  *terms.mutable_metadata() = publish_as.metadata();
-  if (publish_as.has_time_to_live()) {
-    *terms.mutable_time_to_live() = publish_as.time_to_live();
-  }
-  terms.set_keep_last(publish_as.keep_last());
-  return terms;
-}
-
-// Returns the call that has each server take a share for the publication.
-template <typename Request>
-Request PartOf(const Request& request,
-               const ClusterSnapshots::Publication& publication, int attempt) {
-  Request part = request;
-  NameAttempt("+", attempt, part);
-  PublishAs& publish_as = part.publish_as.emplace();
-  publish_as.set_series(publication.terms.series());
-  *publish_as.mutable_prefixes() = publication.terms.prefixes();
-  publish_as.set_number(publication.terms.number());
-  publish_as.set_uid(publication.uid);
-  return part;
-}
-
-// Returns the error of a call that was made. One that may be made again may be
-// so for a server that was restarted.
-template <typename Request>
-absl::Status NotPublished(const Request& request, const absl::Status& why) {
-  if (MayBeMadeAgain(request) && ReasonOf(why) == Reason::kServerRestarted) {
-    return why;
-  }
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "the call was made, and nobody can tell whether it was published: ",
-          why.message())),
-      Reason::kOutcomeUnknown);
 }
 
 // Returns whether a share may wait for workers that have gone back with another
@@ -202,13 +141,12 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     const Request& made = next ? *next : request;
     CO_ASSIGN_OR_RETURN(const KnownNamespace known,
                         co_await KnowFor(made, limit));
-    bool takes_shares = false;
-    if constexpr (kMayPublish<Request>) {
-      CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
-                          co_await servers_.Placement(limit));
-      takes_shares = made.publish_as && made.publish_as->uid() == 0 &&
-                     !known.is_mirrored && placement->servers.size() > 1;
+    const bool is_published = TakesSnapshot(made) && !known.is_mirrored;
+    PlacementPtr placement;
+    if (is_published) {
+      CO_ASSIGN_OR_RETURN(placement, co_await servers_.Placement(limit));
     }
+    const bool takes_shares = is_published && IsOfShares(*placement);
     const auto start = [&]() -> Task<absl::StatusOr<ReplyTo<Request>>> {
       if constexpr (kMayPublish<Request>) {
         if (takes_shares) return Publish(made, known, limit);
@@ -218,15 +156,25 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     };
     Task<absl::StatusOr<ReplyTo<Request>>> task = start();
     absl::StatusOr<ReplyTo<Request>> reply = co_await task;
+    const bool has_grown =
+        is_published && !takes_shares && IsAtWrongServer(reply.status());
     const bool finds_another =
         IsOfFormerNamespace(reply.status()) && NamespaceUidIn(request) == 0;
-    if (!finds_another || attempt == kMostAttempts) co_return reply;
-    // Shares that were refused have been made again by what there is now.
-    const auto present = namespaces_.Find(NamespaceIn(request));
-    const bool has_other_kind =
-        present && present->is_mirrored != known.is_mirrored;
-    if (!known.is_mirrored && !has_other_kind && !takes_shares) co_return reply;
-    namespaces_.Forget(NamespaceIn(request), known.uid);
+    const bool may_go_on = has_grown || finds_another;
+    if (!may_go_on || attempt == kMostAttempts) co_return reply;
+    if (has_grown) {
+      const uint64_t told = VersionToldBy({reply.status()});
+      CO_RETURN_IF_ERROR(co_await servers_.NewerThan(placement, told, limit));
+    } else {
+      // Shares that were refused have been made again by what there is now.
+      const auto present = namespaces_.Find(NamespaceIn(request));
+      const bool has_other_kind =
+          present && present->is_mirrored != known.is_mirrored;
+      if (!known.is_mirrored && !has_other_kind && !is_published) {
+        co_return reply;
+      }
+      namespaces_.Forget(NamespaceIn(request), known.uid);
+    }
     next = request;
     NameAttempt("=", attempt + 1, *next);
   }
@@ -250,8 +198,8 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Publish(
     absl::StatusOr<ReplyTo<Request>> reply =
         co_await MakePlaced(part, known, limit, &publication->published_by);
     if (!reply.ok()) {
-      [[maybe_unused]] const absl::Status ended =
-          co_await snapshots_.GiveUp(*publication, limit);
+      [[maybe_unused]] const auto ended =
+          co_await snapshots_.GiveUp(*publication, reply.status(), limit);
       co_return why.ok() ? reply : NotPublished(bound, reply.status());
     }
     const absl::StatusOr<CreateSnapshotReply> taken =
@@ -303,7 +251,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
     Replies<ReplyTo<Request>> answers =
         co_await MakeShares(call, shares, attempt, limit, progress);
     TakeAnswers(call, shares, std::move(answers), progress);
-    if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
+    // What is published by one server alone is not cut into shares.
+    const bool gives_up = fruitless == kMostAttempts || TakesSnapshot(request);
+    if (HasEnded(progress, gives_up)) {
       CO_RETURN_IF_ERROR(
           ErrorOf<Request>(progress.known.mode, progress.outcomes));
       if (published_by != nullptr) {
@@ -516,15 +466,36 @@ Task<absl::StatusOr<ListReply>> ClusterConnection::ListPlaced(
 
 Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
     const CreateSnapshotRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto home_first,
-                      co_await servers_.HomeFirst(request.namespace_(), limit));
-  CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                      co_await KnowAt(home_first.front(), request.namespace_(),
-                                      request.namespace_uid(), limit));
-  if (known.is_mirrored || home_first.size() == 1) {
-    co_return co_await snapshots_.Make(request, limit);
+  CreateSnapshotRequest made = request;
+  for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                        co_await servers_.Placement(limit));
+    const uint32_t home = OwnerOf(*placement, made.namespace_(), "");
+    CO_ASSIGN_OR_RETURN(
+        const KnownNamespace known,
+        co_await KnowAt(placement->servers[home].name, made.namespace_(),
+                        made.namespace_uid(), limit));
+    NameUid(known, made);
+    const bool takes_shares = !known.is_mirrored && IsOfShares(*placement);
+    Task<absl::StatusOr<CreateSnapshotReply>> task =
+        takes_shares ? snapshots_.Create(made, limit)
+                     : snapshots_.Make(made, limit);
+    const absl::StatusOr<CreateSnapshotReply> reply = co_await task;
+    const bool has_grown =
+        !takes_shares && !known.is_mirrored && IsAtWrongServer(reply.status());
+    const bool finds_another =
+        IsOfFormerNamespace(reply.status()) && request.namespace_uid() == 0;
+    const bool may_go_on = has_grown || finds_another;
+    if (!may_go_on || attempt == kMostAttempts) co_return reply;
+    if (has_grown) {
+      const uint64_t told = VersionToldBy({reply.status()});
+      CO_RETURN_IF_ERROR(co_await servers_.NewerThan(placement, told, limit));
+    } else {
+      namespaces_.Forget(request.namespace_(), known.uid);
+    }
+    made = request;
+    NameAttempt("=", attempt + 1, made);
   }
-  co_return co_await snapshots_.Create(request, limit);
 }
 
 // --- All others -------------------------------------------------------------

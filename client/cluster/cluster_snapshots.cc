@@ -8,22 +8,19 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/placed_server.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "contract/reason.h"
+#include "contract/snapshot_references.h"
 
 namespace tensorkv {
 namespace {
 
 // Bounds how often a call goes to where the home has moved.
 constexpr int kMostMovesOfHome = 4;
-
-// Bounds how long a call waits for what its result does not depend on.
-constexpr absl::Duration kLongestExtra = absl::Seconds(1);
 
 bool IsOfNoSnapshot(const absl::Status& status) {
   const Reason reason = ReasonOf(status);
@@ -67,224 +64,7 @@ absl::Status NoSuchKey(const KnownSnapshot& known, absl::string_view key) {
                     Reason::kKeyNotFound, {{"key", key}});
 }
 
-// Adds the counts of a share to those of the others; there are none of all if
-// one has none.
-void AddCounts(const CreateSnapshotReply& share, CreateSnapshotRequest& total) {
-  if (!total.has_num_keys()) return;
-  if (share.has_num_keys()) {
-    total.set_num_keys(total.num_keys() + share.num_keys());
-    total.set_bytes(total.bytes() + share.bytes());
-  } else {
-    total.clear_num_keys();
-    total.clear_bytes();
-  }
-}
-
-// Returns a request to let go of the uids, in the namespace of `request`.
-template <typename Request, typename Uids>
-DeleteSnapshotRequest DropOf(const Request& request, const Uids& uids) {
-  DeleteSnapshotRequest drop;
-  drop.set_namespace_(request.namespace_());
-  drop.set_series(request.series());
-  drop.mutable_uids()->Assign(uids.begin(), uids.end());
-  return drop;
-}
-
-// Returns the request of a step after the reservation. It needs no call id.
-CreateSnapshotRequest StepOf(CreateSnapshotRequest::Step step,
-                             const ClusterSnapshots::Publication& publication) {
-  CreateSnapshotRequest request;
-  request.set_namespace_(publication.terms.namespace_());
-  request.set_namespace_uid(publication.terms.namespace_uid());
-  request.set_series(publication.terms.series());
-  request.set_step(step);
-  request.set_number(publication.terms.number());
-  request.set_uid(publication.uid);
-  return request;
-}
-
-// Returns the servers that own partitions, `home` first.
-std::vector<std::string> OwnersIn(const ClusterPlacement& placement,
-                                  const std::string& home) {
-  std::vector<std::string> owners = {home};
-  for (uint32_t i = 0; i < placement.servers.size(); ++i) {
-    const std::string& name = placement.servers[i].name;
-    if (name == home || !absl::c_linear_search(placement.owners, i)) continue;
-    owners.push_back(name);
-  }
-  return owners;
-}
-
-// Returns whether each server has a share of the partitions that it owns: then
-// each key is in one.
-bool AreOf(const ClusterPlacement& placement,
-           const std::vector<std::string>& servers,
-           const std::vector<CreateSnapshotReply>& shares) {
-  for (size_t i = 0; i < servers.size(); ++i) {
-    const auto server = absl::c_find_if(
-        placement.servers,
-        [&](const ClusterServer& each) { return each.name == servers[i]; });
-    if (server == placement.servers.end()) return false;
-    const std::vector<uint32_t> partitions = PartitionsOf(
-        placement, static_cast<uint32_t>(server - placement.servers.begin()));
-    if (shares[i].partitions() != DigestOf(partitions)) return false;
-  }
-  return true;
-}
-
 }  // namespace
-
-// --- Taking ------------------------------------------------------------------
-
-Task<absl::StatusOr<ClusterSnapshots::Publication>> ClusterSnapshots::Begin(
-    const CreateSnapshotRequest& terms, int attempt, const CallLimit& limit) {
-  CreateSnapshotRequest reserve = terms;
-  reserve.set_step(CreateSnapshotRequest::RESERVE);
-  NameAttempt("@", attempt + 1, reserve);
-  CO_ASSIGN_OR_RETURN(const CreateSnapshotReply reserved,
-                      co_await AtHome(reserve, limit));
-  CO_ASSIGN_OR_RETURN(const auto home_first,
-                      co_await servers_.HomeFirst(terms.namespace_(), limit));
-  Publication publication = {.home = home_first.front(), .terms = terms};
-  publication.terms.clear_call_id();
-  publication.terms.set_number(reserved.number());
-  publication.uid = reserved.uid();
-  co_return publication;
-}
-
-Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Complete(
-    const Publication& publication, const CallLimit& limit) {
-  absl::StatusOr<Prepared> prepared = co_await Prepare(publication, limit);
-  if (!prepared.ok()) {
-    [[maybe_unused]] const absl::Status ended =
-        co_await GiveUp(publication, limit);
-    co_return prepared.status();
-  }
-  absl::StatusOr<CreateSnapshotReply> named =
-      co_await Name(publication, *prepared, limit);
-  if (!named.ok()) {
-    // One that may be named stays, until the servers have asked the home.
-    if (!MayHaveEffect(named.status())) {
-      [[maybe_unused]] const absl::Status ended =
-          co_await GiveUp(publication, limit);
-    }
-    co_return named;
-  }
-  const DeleteSnapshotRequest gone = DropOf(publication.terms, named->gone());
-  named->clear_gone();
-  CO_RETURN_IF_ERROR(
-      co_await TellGone(AfterFirst(prepared->servers), gone, limit));
-  co_return named;
-}
-
-Task<absl::StatusOr<ClusterSnapshots::Prepared>> ClusterSnapshots::Prepare(
-    const Publication& publication, const CallLimit& limit) {
-  CreateSnapshotRequest prepare =
-      StepOf(CreateSnapshotRequest::PREPARE, publication);
-  *prepare.mutable_prefixes() = publication.terms.prefixes();
-  CreateSnapshotRequest keep = prepare;
-  keep.set_has_share(true);
-  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
-                      co_await servers_.Placement(limit));
-  for (;;) {
-    Prepared prepared = {.servers = OwnersIn(*placement, publication.home)};
-    const auto ask = [&](size_t i, const CallLimit& of_share) {
-      const std::string& server = prepared.servers[i];
-      const bool has_share = publication.published_by.contains(server);
-      return servers_.At(server, has_share ? keep : prepare, of_share);
-    };
-    auto replies =
-        co_await servers_.template AtOnce<absl::StatusOr<CreateSnapshotReply>>(
-            prepared.servers.size(), limit, ask);
-    absl::StatusOr<std::vector<CreateSnapshotReply>> shares =
-        AllOf(std::move(replies));
-    if (!shares.ok() && !IsAtWrongServer(shares.status())) {
-      co_return shares.status();
-    }
-    if (shares.ok() && AreOf(*placement, prepared.servers, *shares)) {
-      prepared.shares = *std::move(shares);
-      co_return prepared;
-    }
-    CO_ASSIGN_OR_RETURN(PlacementPtr newest,
-                        co_await servers_.NewerThan(placement, 0, limit));
-    if (newest->version == placement->version) {
-      co_return absl::AbortedError(absl::StrCat(
-          "series \"", publication.terms.series(),
-          "\": partitions of the cluster have moved since the snapshot began"));
-    }
-    placement = std::move(newest);
-  }
-}
-
-Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Name(
-    const Publication& publication, const Prepared& prepared,
-    const CallLimit& limit) {
-  CreateSnapshotRequest name = StepOf(CreateSnapshotRequest::NAME, publication);
-  *name.mutable_metadata() = publication.terms.metadata();
-  if (publication.terms.has_time_to_live()) {
-    *name.mutable_time_to_live() = publication.terms.time_to_live();
-  }
-  name.set_keep_last(publication.terms.keep_last());
-  name.set_num_keys(0);
-  name.set_bytes(0);
-  for (size_t i = 0; i < prepared.shares.size(); ++i) {
-    const CreateSnapshotReply& reply = prepared.shares[i];
-    CreateSnapshotRequest::Share& share = *name.add_shares();
-    share.set_server(prepared.servers[i]);
-    share.set_incarnation(reply.incarnation());
-    share.set_revision(reply.revision());
-    AddCounts(reply, name);
-  }
-  co_return co_await servers_.At(prepared.servers.front(), name, limit);
-}
-
-Task<absl::Status> ClusterSnapshots::GiveUp(const Publication& publication,
-                                            const CallLimit& limit) {
-  // The caller's time may be over, or he may have cancelled.
-  const CallLimit of_extra(CallOptions{.timeout = kLongestExtra},
-                           limit.threads);
-  const std::vector<uint64_t> uids = {publication.uid};
-  const DeleteSnapshotRequest drop = DropOf(publication.terms, uids);
-  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
-                      co_await servers_.Placement(of_extra));
-  const std::vector<std::string> servers =
-      OwnersIn(*placement, publication.home);
-  co_return co_await TellGone(servers, drop, of_extra);
-}
-
-bool ClusterSnapshots::MayBeginAgain(const CreateSnapshotRequest& terms,
-                                     const absl::Status& why) {
-  // Somebody else has published meanwhile.
-  if (ReasonOf(why) == Reason::kSnapshotNumberPassed) {
-    return !terms.has_number();
-  }
-  // The home has moved, or was started anew; or partitions have moved.
-  return IsOfNoSnapshot(why) || IsAtWrongServer(why) || absl::IsAborted(why);
-}
-
-Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Create(
-    const CreateSnapshotRequest& terms, const CallLimit& limit) {
-  for (int attempt = 0;; ++attempt) {
-    CO_ASSIGN_OR_RETURN(const Publication publication,
-                        co_await Begin(terms, attempt, limit));
-    const absl::StatusOr<CreateSnapshotReply> taken =
-        co_await Complete(publication, limit);
-    const bool begins_again = !taken.ok() && attempt + 1 < kMostAttempts &&
-                              MayBeginAgain(terms, taken.status());
-    if (!begins_again) co_return taken;
-  }
-}
-
-Task<absl::Status> ClusterSnapshots::TellGone(
-    absl::Span<const std::string> servers, const DeleteSnapshotRequest& gone,
-    const CallLimit& limit) {
-  if (gone.uids().empty()) co_return absl::OkStatus();
-  const CallLimit of_extra = limit.Within(kLongestExtra);
-  // Who does not hear it will ask.
-  [[maybe_unused]] const auto replies =
-      co_await servers_.AtEach(servers, gone, of_extra);
-  co_return absl::OkStatus();
-}
 
 // --- Reading -----------------------------------------------------------------
 
@@ -461,13 +241,14 @@ Task<absl::Status> ClusterSnapshots::WhyLost(const std::string& name_space,
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::AtHome(
-    const Request& request, const CallLimit& limit) {
+    const Request& request, const CallLimit& limit, std::string* answered_by) {
   CO_ASSIGN_OR_RETURN(PlacementPtr placement,
                       co_await servers_.Placement(limit));
   const std::string& name_space = NamespaceIn(request);
   for (int attempt = 1;; ++attempt) {
     const std::string home =
         placement->servers[OwnerOf(*placement, name_space, "")].name;
+    if (answered_by != nullptr) *answered_by = home;
     const absl::StatusOr<ReplyTo<Request>> reply =
         co_await servers_.At(home, request, limit);
     const bool has_moved = IsAtWrongServer(reply.status());
@@ -515,11 +296,11 @@ Task<absl::StatusOr<DeleteSnapshotReply>> ClusterSnapshots::Make(
   known_.Forget(request.namespace_(), request.series());
   CO_ASSIGN_OR_RETURN(DeleteSnapshotReply reply,
                       co_await AtHome(request, limit));
-  const DeleteSnapshotRequest gone = DropOf(request, reply.gone());
-  reply.clear_gone();
   CO_ASSIGN_OR_RETURN(const auto home_first,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
-  CO_RETURN_IF_ERROR(co_await TellGone(AfterFirst(home_first), gone, limit));
+  CO_RETURN_IF_ERROR(
+      co_await TellGone(AfterFirst(home_first), request, reply.gone(), limit));
+  reply.clear_gone();
   co_return reply;
 }
 
@@ -531,10 +312,13 @@ template Task<absl::StatusOr<PullReply>> ClusterSnapshots::Read(
 template Task<absl::StatusOr<StatReply>> ClusterSnapshots::Read(
     const StatRequest& request, const CallLimit& limit);
 template Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::AtHome(
-    const CreateSnapshotRequest& request, const CallLimit& limit);
+    const CreateSnapshotRequest& request, const CallLimit& limit,
+    std::string* answered_by);
 template Task<absl::StatusOr<ListSnapshotsReply>> ClusterSnapshots::AtHome(
-    const ListSnapshotsRequest& request, const CallLimit& limit);
+    const ListSnapshotsRequest& request, const CallLimit& limit,
+    std::string* answered_by);
 template Task<absl::StatusOr<LeaseSnapshotReply>> ClusterSnapshots::AtHome(
-    const LeaseSnapshotRequest& request, const CallLimit& limit);
+    const LeaseSnapshotRequest& request, const CallLimit& limit,
+    std::string* answered_by);
 
 }  // namespace tensorkv

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
@@ -45,21 +46,26 @@ class ClusterSnapshots {
     std::set<std::string> published_by;
   };
   // Reserves a number on these terms, for the attempt, counted from 0, to take
-  // a snapshot. Errors: those of CreateSnapshot.
+  // a snapshot. Errors: those of CreateSnapshot · Unavailable
+  // (KEY_NOT_RESTORED): no snapshot can be whole now.
   Task<absl::StatusOr<Publication>> Begin(const CreateSnapshotRequest& terms,
                                           int attempt, const CallLimit& limit);
   // Has every server keep its share, unless it has, and the home name the
   // snapshot, once the shares together have each key once; tells the others
   // what has gone by that. Gives up if one refuses. Errors: those of
-  // CreateSnapshot.
+  // CreateSnapshot; also of a call that is repeated, and whose snapshot has
+  // gone.
   Task<absl::StatusOr<CreateSnapshotReply>> Complete(
       const Publication& publication, const CallLimit& limit);
   // Has all servers let go of what they have, as far as they answer soon,
-  // whatever has become of the call. Returns OK.
-  Task<absl::Status> GiveUp(const Publication& publication,
-                            const CallLimit& limit);
+  // whatever has become of the call, and returns `why`. But a snapshot that the
+  // home names, since the call is repeated, stays: returns its reply.
+  Task<absl::StatusOr<CreateSnapshotReply>> GiveUp(
+      const Publication& publication, const absl::Status& why,
+      const CallLimit& limit);
   // Returns whether a snapshot on these terms that Complete has not taken may
-  // be taken by another attempt.
+  // be taken by another attempt. One that has gone may have been named, by a
+  // call that is repeated now.
   static bool MayBeginAgain(const CreateSnapshotRequest& terms,
                             const absl::Status& why);
   // Takes a snapshot of no call. Errors: those of CreateSnapshot.
@@ -96,9 +102,11 @@ class ClusterSnapshots {
   }
 
  private:
+  // Tells `answered_by`, if it is not null, which server has answered.
   template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(const Request& request,
-                                                const CallLimit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(
+      const Request& request, const CallLimit& limit,
+      std::string* answered_by = nullptr);
   // How the parts of a reading have ended.
   template <typename Request>
   struct Reading {
@@ -139,14 +147,32 @@ class ClusterSnapshots {
   // placement is known that the shares are of.
   Task<absl::StatusOr<Prepared>> Prepare(const Publication& publication,
                                          const CallLimit& limit);
+  // Checks that every partition is at its owner, as far as the cluster says.
+  // Errors: Unavailable (KEY_NOT_RESTORED).
+  Task<absl::Status> CheckWhole(const CallLimit& limit);
+  // Returns what the home says of the snapshot. Errors: NotFound: it has not
+  // named it.
+  Task<absl::StatusOr<v1::SnapshotStatus>> FindNamed(
+      const Publication& publication, const CallLimit& limit);
+  // Has those let go of their shares that are in no partition of the snapshot.
+  // Returns OK.
+  Task<absl::Status> DropOthers(const Publication& publication,
+                                const Prepared& prepared,
+                                const CallLimit& limit);
   // Has the home name the snapshot.
   Task<absl::StatusOr<CreateSnapshotReply>> Name(const Publication& publication,
                                                  const Prepared& prepared,
                                                  const CallLimit& limit);
-  // Tells servers that these have gone, as far as they answer. Returns OK.
+  // Tells servers that these uids have gone, of the request's namespace and
+  // series, as far as they answer soon. Returns OK.
+  template <typename Request>
   Task<absl::Status> TellGone(absl::Span<const std::string> servers,
-                              const DeleteSnapshotRequest& gone,
+                              const Request& of,
+                              absl::Span<const uint64_t> uids,
                               const CallLimit& limit);
+
+  // Bounds how long a call waits for what its result does not depend on.
+  static constexpr absl::Duration kLongestExtra = absl::Seconds(1);
 
   ClusterServers& servers_;
   KnownSnapshots known_;

@@ -3,21 +3,16 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/clock.h"
-#include "base/status_macros.h"
-#include "client/cluster/cluster_connection.h"
 #include "contract/call_fields.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
-#include "tests/client/cluster/test_cluster.h"
-#include "tests/client/shared_connection.h"
+#include "tests/client/cluster/cluster_snapshots_fixture.h"
 #include "tests/contracts/caller.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -31,28 +26,6 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-constexpr size_t kNumServers = 3;
-constexpr int64_t kElements = 1 << 14;
-
-PublishAs PublicationOf(uint32_t keep_last = 0) {
-  PublishAs publish_as;
-  publish_as.set_series("s");
-  publish_as.set_keep_last(keep_last);
-  return publish_as;
-}
-
-CreateSnapshotRequest StepOf(CreateSnapshotRequest::Step step,
-                             const CreateSnapshotReply& reserved = {}) {
-  CreateSnapshotRequest request;
-  request.set_series("s");
-  request.set_step(step);
-  if (reserved.uid() != 0) {
-    request.set_uid(reserved.uid());
-    request.set_number(reserved.number());
-  }
-  return request;
-}
-
 // Asks again and again until `condition` holds; false after a minute.
 bool Eventually(absl::FunctionRef<bool()> condition) {
   const absl::Time end = absl::Now() + absl::Minutes(1);
@@ -61,69 +34,6 @@ bool Eventually(absl::FunctionRef<bool()> condition) {
   }
   return true;
 }
-
-class ClusterSnapshotsTest : public ::testing::Test {
- protected:
-  explicit ClusterSnapshotsTest(uint64_t split_bytes = 0)
-      : cluster_(kNumServers, split_bytes), connection_(cluster_.Connect()) {
-    for (size_t i = 0; i < kNumServers; ++i) {
-      keys_.push_back(cluster_.KeyOf(i));
-      servers_.push_back(cluster_.ConnectToOne(i));
-    }
-  }
-
-  Caller Store() const { return Caller(*connection_, ""); }
-  // One of the servers, as if there were no other.
-  Caller At(size_t server) const { return Caller(*servers_[server], ""); }
-  void Reconnect() {
-    connection_ = cluster_.Connect();
-    for (size_t i = 0; i < kNumServers; ++i) {
-      servers_[i] = cluster_.ConnectToOne(i);
-    }
-  }
-  size_t home() const { return cluster_.HomeOf(""); }
-  size_t other() const { return (home() + 1) % kNumServers; }
-
-  // Publishes a state, all of whose elements are that number.
-  absl::StatusOr<uint64_t> Publish(double value, uint32_t keep_last = 0,
-                                   uint64_t number = 0) {
-    InitRequest init = {.on_existing = OnExisting::kReplace,
-                        .publish_as = PublicationOf(keep_last)};
-    if (number != 0) init.publish_as->set_number(number);
-    for (const std::string& key : keys_) {
-      init.entries.push_back({key, Full({kElements}, value)});
-    }
-    const absl::StatusOr<InitReply> reply = Store().Call(init);
-    if (!reply.ok()) return reply.status();
-    return reply->published->number;
-  }
-  absl::StatusOr<PullReply> PullAt(const SnapshotReference& at) {
-    PullRequest pull = {.at = at};
-    for (const std::string& key : keys_) pull.entries.push_back({key});
-    return Store().Call(pull);
-  }
-  // Expects that all keys of it are that number.
-  void ExpectHas(double value, const SnapshotReference& at) {
-    const absl::StatusOr<PullReply> reply = PullAt(at);
-    ASSERT_OK(reply.status());
-    EXPECT_EQ(reply->snapshot_number, at.number());
-    for (const Value& each : reply->values) {
-      EXPECT_THAT(each, HasTensor(IsFilledWith(value)));
-    }
-  }
-  uint64_t RetainedBytes() { return Store().Describe()->memory().retained(); }
-  absl::StatusOr<CreateSnapshotReply> Make(
-      size_t server, CreateSnapshotRequest::Step step,
-      const CreateSnapshotReply& reserved = {}) {
-    return At(server).Call(StepOf(step, reserved));
-  }
-
-  TestCluster cluster_;
-  std::unique_ptr<Connection> connection_;
-  std::vector<std::unique_ptr<Connection>> servers_;
-  // One of each server.
-  std::vector<std::string> keys_;
-};
 
 TEST_F(ClusterSnapshotsTest, AllServersHaveWhatOneCallHasPublished) {
   EXPECT_THAT(Publish(1), IsOkAndHolds(1));
@@ -204,94 +114,6 @@ TEST_F(ClusterSnapshotsTest, WhatIsPreparedIsNoSnapshotBeforeItIsNamed) {
               HasReason(Reason::kWrongServer));
 }
 
-// Moves partitions before the first share is prepared, which is after the call
-// has taken its own.
-class MovedMeanwhileTest : public ClusterSnapshotsTest {
- protected:
-  // A connection to one server.
-  class Moving final : public SharedConnection {
-   public:
-    Moving(std::unique_ptr<Connection> inner, MovedMeanwhileTest* test)
-        : SharedConnection(*inner), inner_(std::move(inner)), test_(*test) {}
-
-    absl::Status Attempt(const AnyCall& call,
-                         const CallOptions& options) override {
-      const bool prepares = call.Visit([](const auto& request, const auto&) {
-        if constexpr (requires { request.has_share(); }) {
-          return request.step() == CreateSnapshotRequest::PREPARE;
-        }
-        return false;
-      });
-      if (prepares) test_.MoveOnce();
-      return SharedConnection::Attempt(call, options);
-    }
-
-   private:
-    const std::unique_ptr<Connection> inner_;
-    MovedMeanwhileTest& test_;
-  };
-
-  MovedMeanwhileTest() {
-    for (const std::string& key : keys_) {
-      EXPECT_OK(Store().Init(key, Full({kElements}, 1)));
-    }
-    const auto connect = [this](const std::string& address,
-                                std::shared_ptr<ServerIncarnation> known)
-        -> absl::StatusOr<std::unique_ptr<Connection>> {
-      ASSIGN_OR_RETURN(
-          std::unique_ptr<Connection> connection,
-          GrpcConnection::Create({.target = address, .server = known}));
-      return std::make_unique<Moving>(std::move(connection), this);
-    };
-    connection_ = std::make_unique<ClusterConnection>(ClusterServersOptions{
-        .addresses = {cluster_.address(0)}, .connect = connect});
-  }
-  // All but that of the home. Others wait until they have.
-  void MoveOnce() {
-    std::call_once(has_moved_, [this] {
-      std::vector<uint32_t> owners = cluster_.placement().owners;
-      const uint32_t of_home = PartitionOf("", "", 64);
-      for (uint32_t i = 0; i < 64; ++i) {
-        if (i != of_home) owners[i] = (owners[i] + 1) % kNumServers;
-      }
-      cluster_.SetOwners(owners);
-    });
-  }
-  size_t NumSnapshots() {
-    return Store().Call(ListSnapshotsRequest())->snapshots().size();
-  }
-
-  std::once_flag has_moved_;
-};
-
-TEST_F(MovedMeanwhileTest, SharesThatWereTakenBeforeStay) {
-  EXPECT_THAT(Publish(2), IsOkAndHolds(1));
-  ExpectHas(2, SnapshotOf("s", 1));
-}
-
-TEST_F(MovedMeanwhileTest, WhatSetsAStateIsPublishedAgain) {
-  // A server has no part in the call.
-  keys_.erase(keys_.begin() + static_cast<int>(other()));
-  EXPECT_THAT(Publish(2), IsOkAndHolds(1));
-  ExpectHas(2, SnapshotOf("s", 1));
-  EXPECT_EQ(NumSnapshots(), 1);
-}
-
-TEST_F(MovedMeanwhileTest, APushIsMadeOnceAndItsOutcomeUnknown) {
-  PushRequest push = {.publish_as = PublicationOf()};
-  push.entries = {{.key = keys_[home()], .tensor = Full({kElements}, 2)}};
-  EXPECT_THAT(Store().Call(push), HasReason(Reason::kOutcomeUnknown));
-  EXPECT_EQ(NumSnapshots(), 0);
-}
-
-TEST_F(MovedMeanwhileTest, ASnapshotOfNoCallIsTakenAnew) {
-  CreateSnapshotRequest create;
-  create.set_series("s");
-  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, Store().Call(create));
-  EXPECT_EQ(taken.number(), 1);
-  EXPECT_EQ(NumSnapshots(), 1);
-}
-
 TEST_F(ClusterSnapshotsTest, ACallWhoseTimeIsOverLeavesNothing) {
   ASSERT_OK(Publish(1));
   cluster_.Stop(other());
@@ -306,7 +128,7 @@ TEST_F(ClusterSnapshotsTest, ACallWhoseTimeIsOverLeavesNothing) {
   EXPECT_EQ(Make(home(), CreateSnapshotRequest::RESERVE)->number(), 2);
 }
 
-TEST_F(ClusterSnapshotsTest, ACallThatIsRepeatedHasItsAnswerOrTakesAnother) {
+TEST_F(ClusterSnapshotsTest, ACallThatIsRepeatedHasItsAnswerOrNone) {
   CreateSnapshotRequest create;
   create.set_series("s");
   SetCallId({.client_id = "c", .sequence = 1}, create);
@@ -317,9 +139,77 @@ TEST_F(ClusterSnapshotsTest, ACallThatIsRepeatedHasItsAnswerOrTakesAnother) {
   all.set_series("s");
   ASSERT_OK(Store().Call(all));
 
-  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply another, Store().Call(create));
+  EXPECT_THAT(Store().Call(create), HasReason(Reason::kSnapshotLost));
+}
 
-  EXPECT_EQ(another.number(), 2);
+TEST_F(ClusterSnapshotsTest, AnInitWhoseSnapshotHasGoneIsNotMadeAgain) {
+  InitRequest init = {.call_id = CallId{.client_id = "c", .sequence = 1},
+                      .on_existing = OnExisting::kReplace,
+                      .publish_as = PublicationOf(/*keep_last=*/1)};
+  for (const std::string& key : keys_) {
+    init.entries.push_back({key, Full({kElements}, 1)});
+  }
+  ASSERT_OK(Store().Call(init));
+  ASSERT_OK(Publish(2, /*keep_last=*/1));
+
+  EXPECT_THAT(Store().Call(init), HasReason(Reason::kOutcomeUnknown));
+
+  ExpectHas(2, SnapshotOf("s", 2));
+  EXPECT_THAT(PullAt(LatestSnapshot("s"))->snapshot_number, 2);
+  EXPECT_THAT(Store().Pull(keys_[0]), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_F(ClusterSnapshotsTest, ARepeatThatCannotBePreparedHasTheFirstAnswer) {
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  SetCallId({.client_id = "c", .sequence = 1}, create);
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, Store().Call(create));
+  MoveAllButHome();
+  Reconnect();
+
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply again, Store().Call(create));
+
+  EXPECT_EQ(again.number(), taken.number());
+  EXPECT_EQ(again.uid(), taken.uid());
+  EXPECT_OK(PullAt(SnapshotOf("s", 1)));
+}
+
+TEST_F(ClusterSnapshotsTest, NothingIsMadeThatCannotBePublished) {
+  const std::string& key = keys_[home()];
+  ASSERT_OK(Store().Init(key, Full({4}, 1)));
+  const uint32_t lost = PartitionOf("", keys_[other()], 64);
+  cluster_.SetLost({{.server = "gone", .partitions = {lost}}});
+  PushRequest push = {.entries = {{.key = key, .tensor = Full({4}, 2)}},
+                      .publish_as = PublicationOf()};
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  Reconnect();
+
+  EXPECT_THAT(Store().Call(push), HasReason(Reason::kKeyNotRestored));
+  EXPECT_THAT(Store().Call(create), HasReason(Reason::kKeyNotRestored));
+  EXPECT_THAT(Store().Pull(key), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+
+  cluster_.SetLost({});
+  ASSERT_OK_AND_ASSIGN(const PushReply pushed, Store().Call(push));
+  EXPECT_EQ(pushed.published->number, 1);
+}
+
+TEST_F(ClusterSnapshotsTest, ASnapshotIsOfOneNamespace) {
+  const Caller store(*connection_, "n");
+  ASSERT_OK(store.Create({}));
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  ASSERT_OK(store.Call(create));
+  // By a client that dies before it comes to the others.
+  const Caller at_home(*servers_[cluster_.HomeOf("n")], "n");
+  ASSERT_OK(at_home.Drop());
+  ASSERT_OK(at_home.Create({}));
+
+  EXPECT_THAT(store.Call(create), HasReason(Reason::kNamespaceReplaced));
+
+  ASSERT_OK(store.Drop());
+  ASSERT_OK(store.Create({}));
+  EXPECT_OK(store.Call(create));
 }
 
 TEST_F(ClusterSnapshotsTest, AServerLetsGoOfWhatTheHomeDoesNotName) {
@@ -340,12 +230,7 @@ TEST_F(ClusterSnapshotsTest, AServerLetsGoOfWhatTheHomeDoesNotName) {
 
 TEST_F(ClusterSnapshotsTest, AReaderFindsKeysThatHaveMoved) {
   ASSERT_OK(Publish(1));
-  std::vector<uint32_t> owners = cluster_.placement().owners;
-  const uint32_t of_home = PartitionOf("", "", 64);
-  for (uint32_t i = 0; i < 64; ++i) {
-    if (i != of_home) owners[i] = (owners[i] + 1) % kNumServers;
-  }
-  cluster_.SetOwners(owners);
+  MoveAllButHome();
   Reconnect();
   for (const std::string& key : keys_) {
     ASSERT_OK(Store().Init(key, Full({kElements}, 7)));
