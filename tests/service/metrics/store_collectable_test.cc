@@ -119,9 +119,7 @@ TEST_F(StoreCollectableTest, ShowsWhatPullsOfChangesWereSent) {
                                                 .deltas = 2,
                                                 .delta_bytes = 3,
                                                 .wholes = 4,
-                                                .whole_bytes = 5,
-                                                .made = 6,
-                                                .shared = 7}}});
+                                                .whole_bytes = 5}}});
 
   for (const char* line :
        {"tensorkv_changes_sent_total{namespace=\"n\",as=\"unchanged\"} 1\n",
