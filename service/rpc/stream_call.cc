@@ -62,7 +62,7 @@ void StreamCall::Open() {
   environment_.observer->Started(method_);
   const absl::Status refusal = CheckCaller();
   session_.emplace(
-      method_, caller_, &environment_.session, unmade_share_,
+      method_, caller_, &environment_.session, unmade_share_.get(),
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });

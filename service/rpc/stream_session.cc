@@ -87,40 +87,40 @@ void Execute(const CallDispatch& calls, Caller caller, StreamedRequest request,
       request);
 }
 
-// Checks the call, counts its payload of `total` bytes in `share`, unless that
-// is null, and gives its tensors memory.
-absl::StatusOr<StripedCall::AllocatedCall> Prepare(
-    Caller caller, const StreamDependencies& dependencies,
+// Checks the call, and counts its payload of `total` bytes in `share`, unless
+// that is null. Ids of rows have memory, its tensors are to get it.
+absl::StatusOr<StripedCall::PreparedCall> Prepare(
+    const Caller& caller, const StreamDependencies& dependencies,
     CallerQuotas::Share* share, uint64_t total, StreamedRequest request) {
   const CallContext context = {.caller = caller};
-  StripedCall::AllocatedCall call = {.request = std::move(request)};
   RETURN_IF_ERROR(std::visit(
       [&](const auto& request) {
         return Check(request, context, dependencies);
       },
-      call.request));
+      request));
   if (share != nullptr) {
-    RETURN_IF_ERROR(share->Add(total + RowIdBytes(call.request)));
+    RETURN_IF_ERROR(share->Add(total + RowIdBytes(request)));
   }
-  Staging& staging = dependencies.calls->staging();
-  RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
-                                   TensorsOf(call.request), context));
-  RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
-  call.execute = std::bind_front(Execute, std::cref(*dependencies.calls),
-                                 std::move(caller));
-  return call;
+  const CallDispatch& calls = *dependencies.calls;
+  RETURN_IF_ERROR(StageRowIds(calls.staging(), context, request));
+  return StripedCall::PreparedCall{
+      .request = std::move(request),
+      .execute = std::bind_front(Execute, std::cref(calls), caller),
+      .allocate = [&staging = calls.staging(),
+                   context](StreamedRequest& request) {
+        return staging.Allocate(NamespaceOf(request), TensorsOf(request),
+                                context);
+      }};
 }
 
 }  // namespace
 
 StreamSession::StreamSession(Method method, Caller caller,
                              const StreamDependencies* dependencies,
-                             const std::shared_ptr<CallerQuotas::Share>& share,
-                             Listener listener)
+                             CallerQuotas::Share* share, Listener listener)
     : method_(method),
       caller_(std::move(caller)),
       dependencies_(*dependencies),
-      has_share_(share != nullptr),
       share_(share),
       listener_(std::move(listener)) {}
 
@@ -147,20 +147,13 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
   parts_.emplace(std::move(sizes), range);
-  RETURN_IF_ERROR(call->Join(
-      stripe, stream.manifest,
-      [caller = caller_, &dependencies = dependencies_, has_share = has_share_,
-       weak_share = share_, total,
-       request = std::move(stream.request)]() mutable
-      -> absl::StatusOr<StripedCall::AllocatedCall> {
-        const auto share = weak_share.lock();
-        if (has_share && share == nullptr) {
-          return absl::CancelledError("the caller has given up");
-        }
-        return Prepare(std::move(caller), dependencies, share.get(), total,
-                       std::move(request));
-      },
-      std::move(listener_), total > 0 ? dependencies_.uploads : nullptr));
+  const auto prepare = [&] {
+    return Prepare(caller_, dependencies_, share_, total,
+                   std::move(stream.request));
+  };
+  RETURN_IF_ERROR(call->Join(stripe, stream.manifest, prepare,
+                             std::move(listener_),
+                             total > 0 ? dependencies_.uploads : nullptr));
   call_ = call;  // only now: a stream that was refused must not fail it
   return absl::OkStatus();
 }

@@ -46,12 +46,11 @@ class StreamSession {
   using Listener =
       absl::AnyInvocable<void(absl::StatusOr<StripedCall::Reply>) &&>;
 
-  // `dependencies` outlive the session. The call's payload is added to `share`,
-  // which may be null; it is there until the call is made, or the peer is gone.
+  // `dependencies` outlive the session, and so does `share`, to which the
+  // call's payload is added; it may be null.
   StreamSession(Method method, Caller caller,
                 const StreamDependencies* dependencies,
-                const std::shared_ptr<CallerQuotas::Share>& share,
-                Listener listener);
+                CallerQuotas::Share* share, Listener listener);
 
   // Receives the next message, which it empties. May block while it allocates
   // memory for the call. Errors: those of Stripe in stream.proto and of the
@@ -93,8 +92,7 @@ class StreamSession {
   const Method method_;
   const Caller caller_;
   const StreamDependencies& dependencies_;
-  const bool has_share_;
-  const std::weak_ptr<CallerQuotas::Share> share_;
+  CallerQuotas::Share* const share_;
   Listener listener_;
   ReplyForm reply_form_;
   // Null before the first message.

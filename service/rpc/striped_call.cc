@@ -58,30 +58,61 @@ absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
                               .listener = std::move(listener)};
     ++num_joined_;
     ++num_listening_;
-    if (is_first) preparation_ = std::move(prepare);
   }
   if (!is_first) return absl::OkStatus();
-  if (uploads == nullptr) return Prepare(stripe.index, {}, /*joins=*/true);
-  uploads->Enter([weak_this = weak_from_this(),
-                  index = stripe.index](UploadQueue::Place place) {
-    const auto self = weak_this.lock();
-    if (self == nullptr) return;
-    self->Prepare(index, std::move(place), /*joins=*/false).IgnoreError();
-  });
-  return absl::OkStatus();
-}
-
-absl::Status StripedCall::Prepare(uint32_t index, UploadQueue::Place place,
-                                  bool joins) {
-  Preparation prepare;
-  {
-    MutexLock lock(&mutex_);
-    if (end_) return *end_;
-    std::swap(prepare, preparation_);
-  }
   // It takes time to get memory; other stripes that come meanwhile wait in
   // waiting_, on no thread.
-  absl::StatusOr<AllocatedCall> prepared = std::move(prepare)();
+  absl::StatusOr<PreparedCall> prepared = std::move(prepare)();
+  if (prepared.ok() && prepared->allocate) {
+    if (uploads != nullptr) {
+      AwaitPlace(stripe.index, *std::move(prepared), uploads);
+      return absl::OkStatus();
+    }
+    absl::Status allocated = std::move(prepared->allocate)(prepared->request);
+    if (!allocated.ok()) prepared = std::move(allocated);
+  }
+  return SetPrepared(stripe.index, std::move(prepared), {}, /*joins=*/true);
+}
+
+void StripedCall::AwaitPlace(uint32_t index, PreparedCall prepared,
+                             UploadQueue* uploads) {
+  {
+    MutexLock lock(&mutex_);
+    if (end_) return;
+    prepared_ = std::move(prepared);
+  }
+  const uint64_t entry = uploads->Enter(
+      [weak_this = weak_from_this(), index](UploadQueue::Place place) {
+        const auto self = weak_this.lock();
+        if (self != nullptr) self->TakePlace(index, std::move(place));
+      });
+  if (entry == 0) return;
+  {
+    MutexLock lock(&mutex_);
+    uploads_ = uploads;
+    entry_ = entry;
+    if (!end_) return;
+  }
+  uploads->Withdraw(entry);
+}
+
+void StripedCall::TakePlace(uint32_t index, UploadQueue::Place place) {
+  std::optional<PreparedCall> prepared;
+  {
+    MutexLock lock(&mutex_);
+    prepared.swap(prepared_);
+  }
+  if (!prepared) return;  // it has ended
+  const absl::Status status = std::move(prepared->allocate)(prepared->request);
+  absl::StatusOr<PreparedCall> allocated = status;
+  if (status.ok()) allocated = *std::move(prepared);
+  SetPrepared(index, std::move(allocated), std::move(place), /*joins=*/false)
+      .IgnoreError();  // the listeners have heard
+}
+
+absl::Status StripedCall::SetPrepared(uint32_t index,
+                                      absl::StatusOr<PreparedCall> prepared,
+                                      UploadQueue::Place place, bool joins) {
   absl::Status status = prepared.status();
   Ended ended;
   {
@@ -103,7 +134,7 @@ absl::Status StripedCall::Prepare(uint32_t index, UploadQueue::Place place,
   return status;
 }
 
-void StripedCall::BeginToReceive(AllocatedCall prepared) {
+void StripedCall::BeginToReceive(PreparedCall prepared) {
   prepared_ = std::move(prepared);
   tensors_ = TensorsOf(prepared_->request);
   // Ids of rows came with the manifest, and are held as long.
@@ -205,7 +236,7 @@ void StripedCall::CheckRate() {
 
 void StripedCall::Complete(uint32_t index, absl::Duration timeout,
                            std::shared_ptr<const void> share) {
-  std::optional<AllocatedCall> prepared;
+  std::optional<PreparedCall> prepared;
   {
     UploadQueue::Place place;
     MutexLock lock(&mutex_);
@@ -219,7 +250,7 @@ void StripedCall::Complete(uint32_t index, absl::Duration timeout,
           {.timeout = timeout, .cancellation = cancellation_, .share = share});
 }
 
-void StripedCall::Execute(AllocatedCall prepared, CallContext context) {
+void StripedCall::Execute(PreparedCall prepared, CallContext context) {
   std::move(prepared.execute)(
       std::move(prepared.request), std::move(context),
       [self = shared_from_this()](absl::StatusOr<StreamedReply> reply) mutable {
@@ -281,8 +312,11 @@ StripedCall::Ended StripedCall::End(absl::Status end) {
   Ended ended = {.stripes = std::vector<StripeState>(num_stripes_)};
   ended.stripes.swap(stripes_);
   ended.waiting.swap(waiting_);
-  std::swap(ended.prepare, preparation_);
+  // What has no memory yet is let go; what has may be received into.
+  if (!is_prepared_) ended.prepared.swap(prepared_);
   std::swap(ended.place, place_);
+  std::swap(ended.uploads, uploads_);
+  std::swap(ended.entry, entry_);
   return ended;
 }
 
@@ -293,6 +327,7 @@ void StripedCall::Tell(
     StripeState& stripe = ended.stripes[i];
     if (stripe.listener) std::move(stripe.listener)(outcome_of(i));
   }
+  if (ended.uploads != nullptr) ended.uploads->Withdraw(ended.entry);
   for (auto& ready : ended.waiting) std::move(ready)();
 }
 

@@ -48,13 +48,14 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   using Execution = absl::AnyInvocable<void(StreamedRequest, CallContext,
                                             ReplyCallback<StreamedReply>) &&>;
 
-  // A request whose tensors have memory to receive into, and what makes the
-  // call.
-  struct AllocatedCall {
+  // A request that was checked, what makes the call, and what gives its tensors
+  // memory to receive into; null if they have that.
+  struct PreparedCall {
     StreamedRequest request;
     Execution execute;
+    absl::AnyInvocable<absl::Status(StreamedRequest&) &&> allocate;
   };
-  using Preparation = absl::AnyInvocable<absl::StatusOr<AllocatedCall>() &&>;
+  using Preparation = absl::AnyInvocable<absl::StatusOr<PreparedCall>() &&>;
 
   // Once the call is prepared, the other stripes must come within
   // `stream_timeout`, and bytes at the FairRate of that timeout. `alarms`
@@ -71,8 +72,9 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // the listener is not called, unless another stripe failed while this one
   // prepared the call.
   //
-  // With `uploads` the preparation waits for a place there, which the call has
-  // until it is made; the listener hears what fails by then.
+  // With `uploads`, which outlives the call, its tensors get memory once it has
+  // a place there, until all stripes are complete; the listener hears if they
+  // cannot get it.
   absl::Status Join(const Stripe& stripe, absl::string_view manifest,
                     Preparation prepare, Listener listener,
                     UploadQueue* uploads = nullptr);
@@ -115,15 +117,23 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   struct Ended {
     std::vector<StripeState> stripes;
     std::vector<absl::AnyInvocable<void() &&>> waiting;
-    Preparation prepare;
+    std::optional<PreparedCall> prepared;
     UploadQueue::Place place;
+    UploadQueue* uploads = nullptr;
+    uint64_t entry = 0;
   };
 
-  // Runs preparation_ for the first stripe, `index`; then those that wait in
-  // waiting_ go on. The listener of a stripe that `joins` hears of no error.
-  absl::Status Prepare(uint32_t index, UploadQueue::Place place, bool joins);
+  // Has the call of the first stripe, `index`, wait for its place.
+  void AwaitPlace(uint32_t index, PreparedCall prepared, UploadQueue* uploads);
+  // Gives the call that has waited its memory.
+  void TakePlace(uint32_t index, UploadQueue::Place place);
+  // Begins to receive, or ends the call; then those that wait in waiting_ go
+  // on. The listener of a stripe that `joins` hears of no error.
+  absl::Status SetPrepared(uint32_t index,
+                           absl::StatusOr<PreparedCall> prepared,
+                           UploadQueue::Place place, bool joins);
   // Publishes the memory of the tensors, and sets the alarms.
-  void BeginToReceive(AllocatedCall prepared)
+  void BeginToReceive(PreparedCall prepared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,7 +145,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void CheckRate();
   void CancelAlarms() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the call; EndWith gets its reply.
-  void Execute(AllocatedCall prepared, CallContext context);
+  void Execute(PreparedCall prepared, CallContext context);
   // Ends the call with its reply or error, and tells the stripes.
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the
@@ -153,10 +163,12 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
 
   mutable Mutex mutex_;
   std::string manifest_ ABSL_GUARDED_BY(mutex_);
-  // Until it runs.
-  Preparation preparation_ ABSL_GUARDED_BY(mutex_);
-  std::optional<AllocatedCall> prepared_ ABSL_GUARDED_BY(mutex_);
+  // Until its tensors are given memory, and then until it is made.
+  std::optional<PreparedCall> prepared_ ABSL_GUARDED_BY(mutex_);
   UploadQueue::Place place_ ABSL_GUARDED_BY(mutex_);
+  // What it has been given as it entered `uploads_`; 0: nothing.
+  UploadQueue* uploads_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  uint64_t entry_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;

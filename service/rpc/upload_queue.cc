@@ -2,16 +2,26 @@
 
 namespace tensorkv {
 
-void UploadQueue::Enter(Turn turn) {
+uint64_t UploadQueue::Enter(Turn turn) {
   {
     MutexLock lock(&mutex_);
     if (num_free_ == 0) {
-      waiting_.push_back(std::move(turn));
-      return;
+      waiting_.emplace(++last_entry_, std::move(turn));
+      return last_entry_;
     }
     --num_free_;
   }
   std::move(turn)(Place(this));
+  return 0;
+}
+
+void UploadQueue::Withdraw(uint64_t entry) {
+  Turn turn;
+  MutexLock lock(&mutex_);
+  const auto it = waiting_.find(entry);
+  if (it == waiting_.end()) return;
+  turn = std::move(it->second);
+  waiting_.erase(it);
 }
 
 void UploadQueue::Leave() {
@@ -22,8 +32,8 @@ void UploadQueue::Leave() {
       ++num_free_;
       return;
     }
-    turn = std::move(waiting_.front());
-    waiting_.pop_front();
+    turn = std::move(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
   }
   TaskRunner::Task begin = [this, turn = std::move(turn)]() mutable {
     std::move(turn)(Place(this));

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -44,9 +44,11 @@ class UploadQueue {
   UploadQueue(uint32_t num_places, TaskRunner* pool)
       : num_free_(num_places), pool_(*pool) {}
 
-  // Calls `turn` with a place: now if one is free, else, once those before have
-  // theirs, on a thread of the pool.
-  void Enter(Turn turn);
+  // Calls `turn` with a place: now if one is free, and then returns 0; else,
+  // once those before have theirs, on a thread of the pool.
+  uint64_t Enter(Turn turn);
+  // Forgets a turn that has not come, by what Enter has returned.
+  void Withdraw(uint64_t entry);
 
   size_t num_waiting() const;
 
@@ -55,7 +57,9 @@ class UploadQueue {
 
   mutable Mutex mutex_;
   uint32_t num_free_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Turn> waiting_ ABSL_GUARDED_BY(mutex_);
+  // By what Enter has returned, in that order.
+  std::map<uint64_t, Turn> waiting_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_entry_ ABSL_GUARDED_BY(mutex_) = 0;
   TaskRunner& pool_;
 };
 

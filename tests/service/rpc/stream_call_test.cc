@@ -123,6 +123,7 @@ TEST(UploadsTest, StreamsWaitForTheirTurnBeforeTheyTakeMemory) {
               StatusIs(absl::StatusCode::kCancelled));
   service.observer.WaitForHandled(1);
   EXPECT_EQ(service.staging.num_allocate_calls(), 1);
+  EXPECT_EQ(service.num_uploads_waiting(), 1u);
   for (const int i : {0, 2}) {
     EXPECT_TRUE(writers[i]->Write(Part(tensor)));
     EXPECT_TRUE(writers[i]->WritesDone());

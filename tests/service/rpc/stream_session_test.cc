@@ -93,10 +93,10 @@ class StreamSessionTest : public ::testing::Test {
 
 TEST_F(StreamSessionTest, PayloadIsOfTheCallersQuota) {
   CallerQuotas quotas;
-  const auto share = std::make_shared<CallerQuotas::Share>(
-      quotas.TakeShare("alice", {.bytes = 12}, {.streams = 1}).value());
+  CallerQuotas::Share share =
+      quotas.TakeShare("alice", {.bytes = 12}, {.streams = 1}).value();
   StreamSession session(Method::kPushStream, Caller{"alice"}, &dependencies_,
-                        share, nullptr);
+                        &share, nullptr);
 
   EXPECT_THAT(Receive(session, Manifest()),
               StatusIs(absl::StatusCode::kResourceExhausted,
@@ -157,10 +157,10 @@ TEST_F(StreamSessionTest, IdsOfRowsAreOfTheCallersQuota) {
   }
   CallerQuotas quotas;
   for (const uint64_t bytes : {31, 32}) {
-    const auto share = std::make_shared<CallerQuotas::Share>(
-        quotas.TakeShare("alice", {.bytes = bytes}, {.streams = 1}).value());
+    CallerQuotas::Share share =
+        quotas.TakeShare("alice", {.bytes = bytes}, {.streams = 1}).value();
     StreamSession session(Method::kPushStream, Caller{"alice"}, &dependencies_,
-                          share, nullptr);
+                          &share, nullptr);
 
     EXPECT_EQ(Receive(session, Manifest()).code(),
               bytes < 32 ? absl::StatusCode::kResourceExhausted

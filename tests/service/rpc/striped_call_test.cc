@@ -42,16 +42,23 @@ class StripedCallTest : public ::testing::Test {
 
   // A call that keeps what it gets, for the test to answer.
   StripedCall::Preparation Prepare(Tensor tensor = Vector({1, 2})) {
-    return [this, tensor]() -> absl::StatusOr<StripedCall::AllocatedCall> {
+    return [this, tensor]() -> absl::StatusOr<StripedCall::PreparedCall> {
       ++num_prepared_;
       PushRequest push;
       push.entries.push_back({.key = "k", .tensor = tensor});
-      return StripedCall::AllocatedCall{
-          std::move(push), [this](StreamedRequest, CallContext context,
-                                  ReplyCallback<StreamedReply> done) {
-            context_ = std::move(context);
-            done_ = std::move(done);
-          }};
+      return StripedCall::PreparedCall{
+          .request = std::move(push),
+          .execute =
+              [this](StreamedRequest, CallContext context,
+                     ReplyCallback<StreamedReply> done) {
+                context_ = std::move(context);
+                done_ = std::move(done);
+              },
+          .allocate =
+              [this](StreamedRequest&) {
+                ++num_allocated_;
+                return allocated_;
+              }};
     };
   }
 
@@ -90,6 +97,9 @@ class StripedCallTest : public ::testing::Test {
 
   FakeAlarms alarms_;
   int num_prepared_ = 0;
+  int num_allocated_ = 0;
+  // What calls hear that are given memory.
+  absl::Status allocated_;
   CallContext context_;
   ReplyCallback<StreamedReply> done_;
 };
@@ -360,7 +370,7 @@ TEST_F(StripedCallTest, DropsItsAlarm) {
   EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
-TEST_F(StripedCallTest, WaitsForAPlaceBeforeItIsPrepared) {
+TEST_F(StripedCallTest, WaitsForAPlaceBeforeItTakesMemory) {
   InlineTasks tasks;
   UploadQueue uploads(1, &tasks);
   const auto first = NewCall(1), second = NewCall(2), third = NewCall(1);
@@ -368,7 +378,7 @@ TEST_F(StripedCallTest, WaitsForAPlaceBeforeItIsPrepared) {
   int num_ready = 0;
   const auto count = [&num_ready] { ++num_ready; };
   ASSERT_OK(Join(*first, {0, 1}, &outcomes[0], "m", &uploads));
-  EXPECT_EQ(num_prepared_, 1);
+  EXPECT_EQ(num_allocated_, 1);
   // Another stripe of the call that waits, waits with it.
   ASSERT_OK(Join(*second, {0, 2}, &outcomes[1], "m", &uploads));
   ASSERT_OK(Join(*second, {1, 2}, &outcomes[2], "m", &uploads));
@@ -376,7 +386,7 @@ TEST_F(StripedCallTest, WaitsForAPlaceBeforeItIsPrepared) {
   second->WhenPrepared(count);
   second->WhenPrepared(count);
   third->WhenPrepared(count);
-  EXPECT_EQ(num_prepared_, 1);
+  EXPECT_EQ(num_allocated_, 1);
   EXPECT_EQ(num_ready, 0);
 
   // Its stripes hear of the end at once.
@@ -384,35 +394,35 @@ TEST_F(StripedCallTest, WaitsForAPlaceBeforeItIsPrepared) {
   EXPECT_EQ(num_ready, 2);
   EXPECT_THAT(outcomes[1]->status(), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(outcomes[2]->status(), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(num_prepared_, 1);
+  EXPECT_EQ(num_allocated_, 1);
+  // It has left the queue.
+  EXPECT_EQ(uploads.num_waiting(), 1u);
 
   // The place is free once all has come, be it that the call waits then.
   first->Complete(0, absl::Seconds(5));
-  EXPECT_EQ(num_prepared_, 2);
+  EXPECT_EQ(num_allocated_, 2);
   EXPECT_EQ(num_ready, 3);
   EXPECT_FALSE(outcomes[0]);
 }
 
-TEST_F(StripedCallTest, PreparationThatFailsInItsTurnLeavesThePlace) {
+TEST_F(StripedCallTest, CallsThatGetNoMemoryInTheirTurnLeaveThePlace) {
   InlineTasks tasks;
   UploadQueue uploads(1, &tasks);
-  Outcome outcomes[2];
-  const auto first = NewCall(1), second = NewCall(1);
-  const auto fail = []() -> absl::StatusOr<StripedCall::AllocatedCall> {
-    return absl::ResourceExhaustedError("no memory");
-  };
-
-  ASSERT_OK(first->Join(
-      {0, 1}, "m", fail,
-      [&](absl::StatusOr<StripedCall::Reply> end) {
-        outcomes[0] = std::move(end);
-      },
-      &uploads));
-  EXPECT_THAT(outcomes[0]->status(),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+  Outcome outcomes[3];
+  const auto first = NewCall(1), second = NewCall(1), third = NewCall(1);
+  ASSERT_OK(Join(*first, {0, 1}, &outcomes[0], "m", &uploads));
   ASSERT_OK(Join(*second, {0, 1}, &outcomes[1], "m", &uploads));
+  ASSERT_OK(Join(*third, {0, 1}, &outcomes[2], "m", &uploads));
+  allocated_ = absl::ResourceExhaustedError("no memory");
 
-  EXPECT_EQ(num_prepared_, 1);
+  first->Complete(0, absl::Seconds(5));
+
+  for (const int i : {1, 2}) {
+    EXPECT_THAT(outcomes[i]->status(),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+  EXPECT_FALSE(outcomes[0]);
+  EXPECT_EQ(uploads.num_waiting(), 0u);
 }
 
 }  // namespace

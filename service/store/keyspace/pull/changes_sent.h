@@ -15,8 +15,10 @@ namespace tensorkv {
 // Thread-safe.
 class ChangesSent {
  public:
-  // REQUIRES: each value has a ValueChange.
+  // Counts the values of a reply, unless the pull did not ask for changes: then
+  // they have no ValueChange.
   void Count(const PullReply& reply) {
+    if (reply.values.empty() || reply.values.front().change == nullptr) return;
     MutexLock lock(&mutex_);
     for (const Value& value : reply.values) {
       const auto bytes = static_cast<uint64_t>(value.tensor.size_bytes());
