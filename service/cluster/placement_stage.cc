@@ -47,13 +47,15 @@ bool BringsTensors(Method method) {
 }  // namespace
 
 absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
-  if (!call.keys && !call.is_for_home) return absl::OkStatus();
+  if (!call.keys && !call.is_for_home && !call.shares) return absl::OkStatus();
   const auto view = known_.view();
   if (view == nullptr) return absl::OkStatus();
   const std::optional<bool> is_of_all = IsOfAll(call.name_space);
   if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
   if (is_of_all.value_or(false)) return view->CheckRank(call.rank);
   if (call.is_for_home) RETURN_IF_ERROR(view->Check(call.name_space, ""));
+  // Of keys that are not restored yet there are no shares.
+  if (call.shares && call.shares->empty()) RETURN_IF_ERROR(view->CheckWhole());
   if (call.shares) RETURN_IF_ERROR(CheckHas(view->placement(), *call.shares));
   for (size_t i = 0; call.keys && i < call.keys->size(); ++i) {
     RETURN_IF_ERROR(view->Check(call.name_space, (*call.keys)[i]));

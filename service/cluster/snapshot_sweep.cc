@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "contract/grpc_status.h"
+#include "contract/reason.h"
 #include "tensorkv/v1/peer.grpc.pb.h"
 
 namespace tensorkv {
@@ -23,6 +24,13 @@ constexpr absl::Duration kLongestQuestion = absl::Seconds(2);
 
 absl::Status InNoCluster() {
   return absl::FailedPreconditionError("the server is in no cluster");
+}
+
+// Returns whether the error says that nobody has answered: it is no server's.
+bool IsSilence(const absl::Status& status) {
+  const bool is_of_calls =
+      absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  return is_of_calls && ReasonOf(status) == Reason::kUnspecified;
 }
 
 // One sweep. Used by one thread.
@@ -58,7 +66,8 @@ class Sweep {
     return placement.servers[OwnerOf(placement, name_space, "")];
   }
   // Asks the server, be it this one. One that has not answered is not asked
-  // again: the others would wait for it.
+  // again: the others would wait for it. One that cannot answer about one
+  // namespace may about others.
   template <typename Request>
   auto Ask(const ClusterServer& server, const Request& request)
       -> decltype(std::declval<SharePeers&>().Ask(server, request)) {
@@ -69,7 +78,7 @@ class Sweep {
       return absl::UnavailableError("it has not answered before");
     }
     auto response = peers_.Ask(server, request);
-    if (!response.ok()) silent_.insert(server.name);
+    if (IsSilence(response.status())) silent_.insert(server.name);
     return response;
   }
   // A server that is in the cluster no more has none.

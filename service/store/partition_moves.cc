@@ -156,6 +156,9 @@ void MemoryTensorStore::DropKeys(
     if (!found.ok() || (*found)->is_mirrored()) continue;
     (*found)->DropKeys(
         [&](absl::string_view key) { return chosen(name, key); });
+    // Another server is the home, and has named others by the time that this
+    // one is again.
+    if (chosen(name, "")) (*found)->CloseSeries();
   }
 }
 

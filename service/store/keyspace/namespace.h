@@ -131,6 +131,8 @@ class Namespace {
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.
   absl::Status BeginAdoption(const NamespaceSnapshot& snapshot);
+  // Lets go of all that this server has named, or reserved, as the home.
+  void CloseSeries();
   // Has series go on above the numbers that `snapshot` has of them. Errors:
   // ResourceExhausted.
   absl::Status RestoreSeries(const NamespaceSnapshot& snapshot);

@@ -187,6 +187,21 @@ TEST_F(PlacementStageTest, TheHomeAloneSaysWhatSnapshotsThereAre) {
   EXPECT_OK(stage_.Admit(StagedCall(describe, Caller())));
 }
 
+TEST_F(PlacementStageTest, AShareIsTakenWhereAllKeysAreThatTheServerOwns) {
+  KnownPlacement known("a");
+  const PlacementStage stage(&known);
+  CreateSnapshotRequest prepare;
+  prepare.set_step(CreateSnapshotRequest::PREPARE);
+  const auto admit = [&] { return stage.Admit(StagedCall(prepare, Caller())); };
+  EXPECT_THAT(admit(), StatusIs(absl::StatusCode::kUnavailable));
+  ClusterPlacement placement = TwoServers(1);
+  placement.lost.push_back({.server = "c", .partitions = {0}});
+  ASSERT_OK(known.Set(placement, "a"));
+  EXPECT_THAT(admit(), HasReason(Reason::kKeyNotRestored));
+  ASSERT_OK(known.Set(TwoServers(2), "a"));
+  EXPECT_OK(admit());
+}
+
 TEST_F(PlacementStageTest, ASnapshotIsNamedOfServersThatTheHomeKnows) {
   const ClusterPlacement placement = TwoServers(1);
   const uint32_t home = OwnerOf(placement, "", "");

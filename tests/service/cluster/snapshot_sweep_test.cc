@@ -90,8 +90,10 @@ struct OneServer {
     return Make(request);
   }
   // Reads the snapshot, or the share of that uid.
-  absl::Status Find(uint64_t number, uint64_t uid = 0) {
+  absl::Status Find(uint64_t number, uint64_t uid = 0,
+                    const std::string& name_space = "") {
     DescribeSnapshotRequest request;
+    request.set_namespace_(name_space);
     *request.mutable_at() = SnapshotOf("s", number);
     request.mutable_at()->set_uid(uid);
     return Await<DescribeSnapshotReply>([&](auto done) {
@@ -138,6 +140,27 @@ class SnapshotSweepTest : public ::testing::Test, private SharePeers {
     const CreateSnapshotReply reserved = Prepare();
     EXPECT_OK(home_->Make(CreateSnapshotRequest::NAME, reserved));
     return reserved;
+  }
+
+  // Has the other server take snapshots 1 of the default namespace, and of one
+  // that has the same home by another partition, whose name it returns.
+  std::string TakeInTwoNamespaces() {
+    const ClusterPlacement placement = testing::TwoServers(1);
+    const auto is_like_default = [&](const std::string& name_space) {
+      return OwnerOf(placement, name_space, "") ==
+                 OwnerOf(placement, "default", "") &&
+             PartitionOf(name_space, "", 8) != PartitionOf("default", "", 8);
+    };
+    std::string same_home = "n";
+    while (!is_like_default(same_home)) same_home += "n";
+    EXPECT_OK(testing::MakeNow(*other_->store, testing::CreateOf(same_home)));
+    for (const std::string& name_space : {std::string(), same_home}) {
+      CreateSnapshotRequest request;
+      request.set_namespace_(name_space);
+      request.set_series("s");
+      EXPECT_OK(other_->Make(request));
+    }
+    return same_home;
   }
 
   OneServer a_{"a"};
@@ -255,22 +278,36 @@ TEST_F(SnapshotSweepTest, WhatAServerHadThatWasRemovedIsLost) {
 }
 
 TEST_F(SnapshotSweepTest, AServerThatDoesNotAnswerIsAskedOnce) {
-  const ClusterPlacement placement = testing::TwoServers(1);
-  std::string same_home = "n";
-  while (OwnerOf(placement, same_home, "") !=
-         OwnerOf(placement, "default", "")) {
-    same_home += "n";
-  }
-  ASSERT_OK(testing::MakeNow(*other_->store, testing::CreateOf(same_home)));
-  for (const std::string& name_space : {std::string(), same_home}) {
-    CreateSnapshotRequest request;
-    request.set_namespace_(name_space);
-    request.set_series("s");
-    ASSERT_OK(other_->Make(request));
-  }
+  TakeInTwoNamespaces();
   is_reachable_ = false;
   Sweep();
   EXPECT_EQ(num_asked_, 1);
+}
+
+TEST_F(SnapshotSweepTest, AServerThatCannotAnswerAboutOneNamespaceIsAskedOn) {
+  const std::string name_space = TakeInTwoNamespaces();
+  ClusterPlacement placement = testing::TwoServers(2);
+  placement.lost.push_back(
+      {.server = "c", .partitions = {PartitionOf("default", "", 8)}});
+  ASSERT_OK(home_->known.Set(placement, home_->known.view()->server_name()));
+  Sweep();
+  EXPECT_OK(other_->Find(1));
+  EXPECT_THAT(other_->Find(1, 0, name_space), HasReason(Reason::kSnapshotLost));
+}
+
+TEST_F(SnapshotSweepTest, AHomeThatIsClosedForAMoveLeavesAllAsItIs) {
+  const CreateSnapshotReply reserved = Prepare();
+  home_->alarms.Advance(absl::Hours(2));
+  ASSERT_OK(home_->store->Fence({.num_partitions = 2, .partitions = {0, 1}},
+                                [] { return absl::OkStatus(); }));
+  home_->store->FenceReads();
+  Sweep();
+  EXPECT_OK(home_->Find(reserved));
+  EXPECT_OK(other_->Find(reserved));
+
+  home_->store->Unfence();
+  Sweep();
+  EXPECT_THAT(other_->Find(reserved), StatusIs(absl::StatusCode::kNotFound));
 }
 
 // It would hold up the end of its server.

@@ -161,11 +161,15 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
   return reply;
 }
 
+// What goes of the uids that are to go.
+enum class Going { kSharesAlone, kAll };
+
 // Lets go of the shares and snapshots of these uids, and of what is reserved
-// for them. Returns how many there were. Errors: why the namespace has gone.
+// for them: they are lost, so the latest of a series stays so. Returns how many
+// there were. Errors: why the namespace has gone.
 absl::StatusOr<uint64_t> CloseUids(NamespaceState& state,
                                    absl::Span<const uint64_t> uids,
-                                   NamedSnapshots::Cause cause) {
+                                   Going going) {
   uint64_t num_closed = 0;
   for (size_t i = 0; i < uids.size(); i += kSnapshotsPerLock) {
     Transaction transaction(state);
@@ -174,22 +178,38 @@ absl::StatusOr<uint64_t> CloseUids(NamespaceState& state,
       state.named->reserved().GiveBack(uid);
       NamedSnapshot* const found = state.named->FindUid(uid);
       if (found == nullptr) continue;
-      CloseSnapshot(transaction, *found, cause);
+      if (going == Going::kSharesAlone && !found->is_share) continue;
+      CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kShareLost);
       ++num_closed;
     }
   }
   return num_closed;
 }
 
+// Lets go of snapshots that the series has named. Returns whether these were
+// all: then it has no latest one, and its numbers go on.
+bool CloseSome(Transaction& transaction, Series& series) {
+  for (size_t i = 0; i < kSnapshotsPerLock && !series.snapshots.empty(); ++i) {
+    CloseSnapshot(transaction, series.snapshots.begin()->second,
+                  NamedSnapshots::Cause::kShareLost);
+  }
+  if (!series.snapshots.empty()) return false;
+  series.latest = 0;
+  series.latest_servers.clear();
+  return true;
+}
+
 using Uids = google::protobuf::RepeatedField<uint64_t>;
 
-// Returns those of the uids that `is_there`, called with the mutex held,
-// denies.
+// Returns those of the uids that `is_there` denies, but for those of lockings
+// of the mutex in which `may_say` is false. Both are called with it held.
 Uids MissingOf(const NamespaceState& state, absl::Span<const uint64_t> uids,
+               absl::FunctionRef<bool()> may_say,
                absl::FunctionRef<bool(uint64_t uid)> is_there) {
   Uids missing;
   for (size_t i = 0; i < uids.size(); i += kKeysPerLock) {
     MutexLock lock(&state.mutex);
+    if (!may_say()) continue;
     for (const uint64_t uid : uids.subspan(i, kKeysPerLock)) {
       if (!is_there(uid)) missing.Add(uid);
     }
@@ -197,23 +217,39 @@ Uids MissingOf(const NamespaceState& state, absl::Span<const uint64_t> uids,
   return missing;
 }
 
+using UidsByServer = std::map<std::string, std::vector<uint64_t>>;
+
+// Adds the shares of some snapshots after revision `*last`, which becomes that
+// of the last of these. Returns whether there may be more.
+bool AddShares(const NamedSnapshots& named, uint64_t* last,
+               UidsByServer& by_server) {
+  for (size_t num_looks = 0; num_looks < kKeysPerLock; ++num_looks) {
+    const std::vector<uint64_t> next = named.UidsAfter(last, 1);
+    if (next.empty()) return false;
+    const NamedSnapshot& snapshot = *named.FindUid(next.front());
+    for (const ServerShare& share : snapshot.servers) {
+      by_server[share.server].push_back(snapshot.uid);
+    }
+    num_looks += snapshot.servers.size();
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<CreateSnapshotReply> ReserveNumber(NamespaceState& state,
                                                   SnapshotTerms terms,
                                                   absl::Duration timeout) {
+  terms.uid = NewSnapshotUid();
   Transaction transaction(state);
   RETURN_IF_ERROR(CheckOwnsHome(state));
   RETURN_IF_ERROR(CheckCanTake(transaction, terms));
-  const absl::Duration now = state.Now();
-  terms.uid = NewSnapshotUid();
   CreateSnapshotReply reply;
   reply.set_uid(terms.uid);
   const std::string series = terms.series;
   RETURN_IF_ERROR(state.named->Reserve(
-      std::move(terms),
-      now + std::clamp(timeout, kShortestReservation, kLongestReservation),
-      now));
+      std::move(terms), state.Now() + std::clamp(timeout, kShortestReservation,
+                                                 kLongestReservation)));
   reply.set_number(state.named->Find(series)->last_number);
   return reply;
 }
@@ -244,7 +280,7 @@ absl::StatusOr<CreateSnapshotReply> NameShare(
   if (series == nullptr) return NoSuchSeries(request.series());
   NamedSnapshot* const found = state.named->FindUid(request.uid());
   if (found == nullptr || found->series != series) {
-    return NoSuchSnapshot(*series, request.number());
+    return NoSuchSnapshot(*series, request.number(), request.uid());
   }
   // One that is named has been so by this call, whose answer was lost.
   absl::StatusOr<CreateSnapshotReply> reply =
@@ -257,7 +293,7 @@ absl::StatusOr<CreateSnapshotReply> NameShare(
 
 absl::StatusOr<uint64_t> DropUids(NamespaceState& state,
                                   absl::Span<const uint64_t> uids) {
-  return CloseUids(state, uids, NamedSnapshots::Cause::kDeleted);
+  return CloseUids(state, uids, Going::kSharesAlone);
 }
 
 std::vector<uint64_t> GoneUids(const Series& series) {
@@ -319,35 +355,37 @@ v1::CheckSharesResponse Namespace::CheckShares(
     const bool is_named = found != nullptr && !found->is_share;
     return is_named || state.named->reserved().Find(uid, now);
   };
-  *response.mutable_unknown() = MissingOf(state, request.uids(), is_expected);
+  // Another home may have reserved, and named, since this one has closed.
+  const auto is_home = [&] { return CheckIsHome(state).ok(); };
+  *response.mutable_unknown() =
+      MissingOf(state, request.uids(), is_home, is_expected);
   return response;
 }
 
 void Namespace::DropShares(const v1::CheckSharesResponse& unknown) {
-  DropUids(*state_, unknown.unknown()).IgnoreError();  // They have gone.
+  // A home that is none any more may have named some. They may have gone.
+  CloseUids(*state_, unknown.unknown(), Going::kAll).IgnoreError();
 }
 
 std::vector<v1::FindSharesRequest> Namespace::SharesToFind() const {
   const NamespaceState& state = *state_;
-  std::map<std::string, v1::FindSharesRequest> by_server;
+  UidsByServer by_server;
   uint64_t last = 0;
   for (bool has_more = true; has_more;) {
     MutexLock lock(&state.mutex);
-    const std::vector<uint64_t> uids =
-        state.named->UidsAfter(&last, kKeysPerLock);
-    has_more = uids.size() == kKeysPerLock;
-    for (const uint64_t uid : uids) {
-      for (const ServerShare& share : state.named->FindUid(uid)->servers) {
-        by_server[share.server].add_uids(uid);
-      }
-    }
+    has_more = AddShares(*state.named, &last, by_server);
   }
   std::vector<v1::FindSharesRequest> requests;
-  for (auto& [server, request] : by_server) {
-    request.set_server(server);
-    request.set_namespace_(state.name);
-    request.set_namespace_uid(state.uid);
-    requests.push_back(std::move(request));
+  for (const auto& [server, uids] : by_server) {
+    const absl::Span<const uint64_t> all(uids);
+    for (size_t i = 0; i < all.size(); i += kKeysPerLock) {
+      const absl::Span<const uint64_t> some = all.subspan(i, kKeysPerLock);
+      v1::FindSharesRequest& request = requests.emplace_back();
+      request.set_server(server);
+      request.set_namespace_(state.name);
+      request.set_namespace_uid(state.uid);
+      request.mutable_uids()->Add(some.begin(), some.end());
+    }
   }
   return requests;
 }
@@ -359,13 +397,26 @@ v1::FindSharesResponse Namespace::FindShares(
   const auto is_there = [&](uint64_t uid) {
     return state.named->FindUid(uid) != nullptr;
   };
-  *response.mutable_missing() = MissingOf(state, request.uids(), is_there);
+  *response.mutable_missing() = MissingOf(
+      state, request.uids(), [] { return true; }, is_there);
   return response;
 }
 
 void Namespace::CloseLost(const v1::FindSharesResponse& missing) {
-  CloseUids(*state_, missing.missing(), NamedSnapshots::Cause::kShareLost)
-      .IgnoreError();  // They have gone.
+  // They may have gone.
+  CloseUids(*state_, missing.missing(), Going::kAll).IgnoreError();
+}
+
+void Namespace::CloseSeries() {
+  std::string last;
+  for (;;) {
+    Transaction transaction(*state_);
+    NamedSnapshots& named = *state_->named;
+    named.reserved().EndAll();
+    const auto next = named.series().upper_bound(last);
+    if (next == named.series().end()) return;
+    if (CloseSome(transaction, *named.Find(next->first))) last = next->first;
+  }
 }
 
 }  // namespace tensorkv

@@ -40,8 +40,9 @@ absl::StatusOr<SnapshotReference> PrepareShare(NamespaceState& state,
 absl::StatusOr<CreateSnapshotReply> NameShare(
     NamespaceState& state, const CreateSnapshotRequest& request);
 
-// Lets go of the shares and snapshots of these uids, and of what is reserved
-// for them. Returns how many there were. Errors: why the namespace has gone.
+// Lets go of the shares of these uids, and of what is reserved for them, but
+// not of what is named: only its number deletes that. Returns how many shares
+// there were. Errors: why the namespace has gone.
 absl::StatusOr<uint64_t> DropUids(NamespaceState& state,
                                   absl::Span<const uint64_t> uids);
 

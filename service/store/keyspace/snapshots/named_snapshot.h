@@ -147,6 +147,8 @@ struct Series {
     uint64_t number = 0;
     uint64_t uid = 0;
     Cause cause = Cause::kRetained;
+    // Says that it was never named: its number may be another's.
+    bool is_share = false;
   };
   // Bounds what is remembered of those that have gone.
   static constexpr size_t kMostLost = 64;

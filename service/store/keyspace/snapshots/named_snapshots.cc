@@ -69,7 +69,7 @@ absl::Status CheckNumber(const SnapshotTerms& terms, const Series* series) {
 // Keeps why a snapshot has gone.
 void Remember(const NamedSnapshot& snapshot, Series::Cause cause) {
   std::deque<Series::Lost>& lost = snapshot.series->lost;
-  lost.push_back({snapshot.number, snapshot.uid, cause});
+  lost.push_back({snapshot.number, snapshot.uid, cause, snapshot.is_share});
   if (lost.size() > Series::kMostLost) lost.pop_front();
 }
 
@@ -130,8 +130,10 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   const uint64_t number = terms.number.value_or(series.last_number + 1);
   NamedSnapshot& snapshot =
       terms.is_share ? series.shares[terms.uid] : series.snapshots[number];
-  snapshot.number_before =
-      std::exchange(series.last_number, std::max(series.last_number, number));
+  snapshot.number_before = series.last_number;
+  if (!terms.is_share) {
+    series.last_number = std::max(series.last_number, number);
+  }
   snapshot.uid = terms.uid;
   snapshot.is_share = terms.is_share;
   snapshot.keep_last = terms.keep_last;
@@ -176,9 +178,8 @@ void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
 
 // --- Of clusters -------------------------------------------------------------
 
-absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end,
-                                     absl::Duration now) {
-  if (!reserved_.HasRoom(now)) {
+absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end) {
+  if (!reserved_.HasRoom()) {
     return LimitReached("snapshots that are prepared", ReservedNumbers::kMost);
   }
   Series& series = SeriesOf(terms);

@@ -71,7 +71,8 @@ class NamedSnapshots {
   // (SNAPSHOT_CONFLICT) · ResourceExhausted (LIMIT_REACHED, OVER_BUDGET).
   absl::Status Check(SnapshotTerms& terms) const;
   // Opens a snapshot, which is not ready yet. REQUIRES: Check is OK, and no
-  // other snapshot has that revision or a higher one.
+  // other snapshot has that revision or a higher one. A share leaves the
+  // numbers of its series as they are.
   NamedSnapshot& Open(SnapshotTerms terms, uint64_t revision,
                       absl::Duration now);
   // Returns the first snapshot that is not ready though it can be: all effects
@@ -89,8 +90,7 @@ class NamedSnapshots {
 
   // Gives the number of the terms until `end`. REQUIRES: they have a uid, and
   // Check is OK. Errors: ResourceExhausted (LIMIT_REACHED).
-  absl::Status Reserve(SnapshotTerms terms, absl::Duration end,
-                       absl::Duration now);
+  absl::Status Reserve(SnapshotTerms terms, absl::Duration end);
   ReservedNumbers& reserved() { return reserved_; }
   // Gives a share that is ready a number, and the terms on which it stays,
   // which take so many bytes.

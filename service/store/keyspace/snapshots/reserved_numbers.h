@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -30,20 +31,14 @@ class ReservedNumbers {
     absl::Duration end;
   };
 
-  // Returns whether another can be reserved, now that the time of some may be
-  // over.
-  bool HasRoom(absl::Duration now) {
-    if (numbers_.size() < kMost) return true;
-    for (auto it = numbers_.begin(); it != numbers_.end();) {
-      const auto each = it++;
-      if (each->second.end <= now) GiveBack(each->first);
-    }
-    return numbers_.size() < kMost;
-  }
+  // Returns whether another can be reserved.
+  bool HasRoom() const { return numbers_.size() < kMost; }
   // Gives a number, which is above all of the series, until its end.
   void Reserve(uint64_t uid, Reserved reserved) {
     reserved.number_before =
         std::exchange(reserved.series->last_number, reserved.number);
+    ends_.emplace(reserved.end, uid);
+    by_number_[{reserved.series, reserved.number}] = uid;
     numbers_[uid] = reserved;
   }
   // Returns what is reserved; null if nothing is, or its time is over.
@@ -53,22 +48,52 @@ class ReservedNumbers {
                                                          : &it->second;
   }
   // Ends a reservation whose number has a snapshot, or is not needed.
-  void End(uint64_t uid) { numbers_.erase(uid); }
-  // Ends a reservation, if there is one: the number is given again, if it is
+  void End(uint64_t uid) {
+    const auto it = numbers_.find(uid);
+    if (it == numbers_.end()) return;
+    const Reserved& reserved = it->second;
+    ends_.erase({reserved.end, uid});
+    by_number_.erase({reserved.series, reserved.number});
+    numbers_.erase(it);
+  }
+  // Ends a reservation, if there is one: the number is given again once it is
   // the last.
   void GiveBack(uint64_t uid) {
     const auto it = numbers_.find(uid);
     if (it == numbers_.end()) return;
-    const Reserved& reserved = it->second;
-    if (reserved.series->last_number == reserved.number) {
-      reserved.series->last_number = reserved.number_before;
+    const Reserved& given = it->second;
+    if (given.series->last_number == given.number) {
+      given.series->last_number = given.number_before;
     }
-    numbers_.erase(it);
+    const auto next = by_number_.upper_bound({given.series, given.number});
+    if (next != by_number_.end()) {
+      Reserved& follower = numbers_.find(next->second)->second;
+      if (follower.series == given.series &&
+          follower.number_before == given.number) {
+        follower.number_before = given.number_before;
+      }
+    }
+    End(uid);
+  }
+  // Gives all back whose time is over.
+  void GiveBackEnded(absl::Duration now) {
+    while (!ends_.empty() && ends_.begin()->first <= now) {
+      GiveBack(ends_.begin()->second);
+    }
+  }
+  // Ends all: their numbers are not given again.
+  void EndAll() {
+    numbers_.clear();
+    by_number_.clear();
+    ends_.clear();
   }
 
  private:
   // By their uids.
   std::map<uint64_t, Reserved> numbers_;
+  // Have their uids, in order of series and numbers, and of ends.
+  std::map<std::pair<const Series*, uint64_t>, uint64_t> by_number_;
+  std::set<std::pair<absl::Duration, uint64_t>> ends_;
 };
 
 }  // namespace tensorkv

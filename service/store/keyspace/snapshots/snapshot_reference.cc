@@ -56,10 +56,13 @@ absl::Status NoSuchSeries(absl::string_view series) {
                     {{"series", series}, {"latest", 0}});
 }
 
-absl::Status NoSuchSnapshot(const Series& series, uint64_t number) {
+absl::Status NoSuchSnapshot(const Series& series, uint64_t number,
+                            uint64_t uid) {
   const auto lost = std::find_if(
-      series.lost.rbegin(), series.lost.rend(),
-      [number](const Series::Lost& each) { return each.number == number; });
+      series.lost.rbegin(), series.lost.rend(), [&](const Series::Lost& each) {
+        return uid != 0 ? each.uid == uid
+                        : each.number == number && !each.is_share;
+      });
   if (lost != series.lost.rend()) {
     return WithReason(
         absl::NotFoundError(absl::StrCat(SubjectOf(series.name, number),
@@ -98,7 +101,7 @@ absl::StatusOr<NamedSnapshot*> FindSnapshot(
                                    ? series->Find(reference.number())
                                    : state.named->FindUid(reference.uid());
   if (found == nullptr || found->series != series) {
-    return NoSuchSnapshot(*series, reference.number());
+    return NoSuchSnapshot(*series, reference.number(), reference.uid());
   }
   return found->is_ready ? found : nullptr;
 }

@@ -39,9 +39,10 @@ absl::Status MissingSnapshot(const NamespaceState& state,
 // Returns the NotFound of a series that is not there (SNAPSHOT_NOT_FOUND).
 absl::Status NoSuchSeries(absl::string_view series);
 
-// Returns why there is no snapshot of that number: it was let go, or one does
-// not know of any.
-absl::Status NoSuchSnapshot(const Series& series, uint64_t number);
+// Returns why there is no snapshot of that number, or with a uid no snapshot or
+// share of that: it was let go, or one does not know of any.
+absl::Status NoSuchSnapshot(const Series& series, uint64_t number,
+                            uint64_t uid = 0);
 
 }  // namespace tensorkv
 

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "contract/placement.h"
+#include "contract/reason.h"
 #include "contract/slices.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/cluster_shares.h"
@@ -18,6 +22,7 @@
 #include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_terms.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -69,6 +74,31 @@ absl::Status CheckShare(const NamespaceState& state,
       "a share that is complete");
 }
 
+// Checks that a snapshot that is made of no shares has all keys: that no other
+// server owns any. Errors: FailedPrecondition (WRONG_SERVER).
+absl::Status CheckOwnsAll(const NamespaceState& state) {
+  const auto owned = state.Owned();
+  if (owned == nullptr) return absl::OkStatus();
+  std::vector<uint32_t> all(owned->num_partitions());
+  std::iota(all.begin(), all.end(), 0);
+  if (owned->digest() == DigestOf(all)) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "namespace ", Quoted(state.name),
+          ": expected a server that has all of its keys, for a snapshot that "
+          "is not made of shares, got one that has some")),
+      Reason::kWrongServer, {{"key", ""}});
+}
+
+// Checks that this server gives the snapshot's number, and has others take
+// numbers anew whose reservations are over. Errors: those of CheckGivesNumbers
+// and, of what is not reserved, of CheckOwnsAll.
+absl::Status CheckNumbers(NamespaceState& state, const SnapshotTerms& terms) {
+  RETURN_IF_ERROR(CheckGivesNumbers(state));
+  state.named->reserved().GiveBackEnded(state.Now());
+  return terms.uid == 0 ? CheckOwnsAll(state) : absl::OkStatus();
+}
+
 // Has others take the last numbers of the series anew that nobody will see.
 void LetAbandonedGo(Transaction& transaction, absl::string_view name) {
   Series* const series = transaction.state().named->Find(name);
@@ -88,7 +118,7 @@ uint64_t NewSnapshotUid() {
 absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
-  if (!terms.is_share) RETURN_IF_ERROR(CheckGivesNumbers(state));
+  if (!terms.is_share) RETURN_IF_ERROR(CheckNumbers(state, terms));
   RETURN_IF_ERROR(CheckShare(state, terms));
   LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
@@ -112,6 +142,11 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
   snapshot.create_time = absl::Now();
   snapshot.taken_by = std::move(taken_by);
   snapshot.owned = state.Owned();
+  if (snapshot.is_share && !snapshot.owned->Has(state.name, "")) {
+    // At the home its reservation has the number.
+    Series& series = *snapshot.series;
+    series.last_number = std::max(series.last_number, snapshot.number);
+  }
   CountKeys(state.keys, snapshot);
   WatchSnapshots(state);
   return {.number = snapshot.number, .revision = snapshot.revision};

@@ -36,7 +36,7 @@ constexpr int64_t kMany = 1 << 20;
 class ClusterSharesTest : public ::testing::Test {
  protected:
   ClusterSharesTest() {
-    store_.Own({.num_partitions = 2, .partitions = {0, 1}});
+    store_.Own(all_);
     EXPECT_OK(InitNow(store_, {.entries = {{"k", Full({kMany}, 1)}}}));
   }
 
@@ -102,6 +102,16 @@ class ClusterSharesTest : public ::testing::Test {
     EXPECT_THAT(reply->values[0], HasTensor(IsFilledWith(value)));
   }
 
+  absl::Status Describe(const SnapshotReference& at) {
+    DescribeSnapshotRequest request;
+    *request.mutable_at() = at;
+    return Await<DescribeSnapshotReply>([&](auto done) {
+             store_.DescribeSnapshot(request, {}, std::move(done));
+           })
+        .status();
+  }
+
+  const PartitionSet all_ = {.num_partitions = 2, .partitions = {0, 1}};
   testing::ScriptedBackend backend_;
   FakeAlarms alarms_;
   MemoryTensorStore store_{
@@ -188,8 +198,139 @@ TEST_F(ClusterSharesTest, ANumberIsFreeAgainOnceItsTimeIsOver) {
   ASSERT_OK(Prepare(reserved));
   alarms_.Advance(absl::Hours(2));
 
+  EXPECT_EQ(Reserve(reserved.number()).number(), reserved.number());
   EXPECT_THAT(Name(reserved), StatusIs(StatusCode::kNotFound));
-  EXPECT_EQ(Reserve().number(), reserved.number());
+}
+
+TEST_F(ClusterSharesTest, NumbersAreFreeAgainInWhateverOrderTheirTimesEnd) {
+  const CreateSnapshotReply first = Reserve();
+  alarms_.Advance(absl::Minutes(50));
+  const CreateSnapshotReply second = Reserve();
+  alarms_.Advance(absl::Minutes(50));
+  EXPECT_EQ(Reserve().number(), second.number() + 1);
+  alarms_.Advance(absl::Hours(2));
+  // It comes late, and is never named.
+  ASSERT_OK(Prepare(second));
+
+  EXPECT_EQ(Reserve(first.number()).number(), first.number());
+}
+
+TEST_F(ClusterSharesTest, AServerThatHasSomeKeysTakesNoSnapshotWithoutShares) {
+  const uint32_t home = PartitionOf("default", "", 2);
+  store_.Own({.num_partitions = 2, .partitions = {home}});
+  const CreateSnapshotRequest create =
+      StepOf(CreateSnapshotRequest::STEP_UNSPECIFIED);
+  PushRequest push = PushOf(2);
+  push.publish_as.emplace().set_series("s");
+  const auto make_push = [&] {
+    return Await<PushReply>(
+        [&](auto done) { store_.Push(push, {}, std::move(done)); });
+  };
+
+  EXPECT_THAT(Make(create), HasReason(Reason::kWrongServer));
+  EXPECT_THAT(make_push(), HasReason(Reason::kWrongServer));
+  ASSERT_OK(Prepare(Reserve()));
+
+  store_.Own(all_);
+  EXPECT_OK(Make(create));
+  EXPECT_OK(make_push());
+}
+
+TEST_F(ClusterSharesTest, AHomeThatComesBackNamesNothingOfBefore) {
+  for (const bool is_given_away : {true, false}) {
+    const CreateSnapshotReply named = Reserve();
+    ASSERT_OK(Prepare(named));
+    ASSERT_OK(Name(named));
+    const CreateSnapshotReply reserved = Reserve();
+    ASSERT_OK(Prepare(reserved));
+
+    if (is_given_away) {
+      ASSERT_OK(store_.Fence(all_, [] { return absl::OkStatus(); }));
+      store_.FenceReads();
+      store_.GiveAway();
+    } else {
+      ASSERT_OK(store_.StartAdoption(all_)->Commit());
+    }
+    store_.Own(all_);
+
+    EXPECT_THAT(Describe(LatestSnapshot("s")),
+                HasReason(Reason::kSnapshotNotFound));
+    EXPECT_THAT(Describe(SnapshotOf("s", named.number())),
+                HasReason(Reason::kSnapshotLost));
+    EXPECT_THAT(Name(reserved), StatusIs(StatusCode::kNotFound));
+    EXPECT_GT(Reserve().number(), reserved.number());
+  }
+}
+
+TEST_F(ClusterSharesTest, WhatIsNamedIsDeletedByItsNumberAlone) {
+  const CreateSnapshotReply before = Reserve();
+  ASSERT_OK(Prepare(before));
+  ASSERT_OK(Name(before));
+  const CreateSnapshotReply named = Reserve();
+  ASSERT_OK(Prepare(named));
+  ASSERT_OK(Name(named));
+  DeleteSnapshotRequest drop;
+  drop.set_series("s");
+  drop.add_uids(named.uid());
+
+  ASSERT_OK_AND_ASSIGN(const DeleteSnapshotReply reply,
+                       Await<DeleteSnapshotReply>([&](auto done) {
+                         store_.DeleteSnapshot(drop, {}, std::move(done));
+                       }));
+
+  EXPECT_EQ(reply.num_deleted(), 0u);
+  EXPECT_OK(Describe(SnapshotOf("s", named.number())));
+}
+
+TEST_F(ClusterSharesTest, ARepeatedNameHearsThatItsSnapshotHasGone) {
+  const CreateSnapshotReply first = Reserve();
+  const CreateSnapshotReply second = Reserve();
+  ASSERT_OK(Prepare(second));
+  ASSERT_OK(Name(second));
+  ASSERT_OK(Prepare(first));
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply named, Name(first));
+  EXPECT_NE(named.number(), first.number());
+  DeleteSnapshotRequest remove;
+  remove.set_series("s");
+  remove.set_number(named.number());
+  ASSERT_OK(Await<DeleteSnapshotReply>(
+      [&](auto done) { store_.DeleteSnapshot(remove, {}, std::move(done)); }));
+
+  EXPECT_THAT(Name(first), HasReason(Reason::kSnapshotLost));
+}
+
+TEST_F(ClusterSharesTest, ALostShareSaysNothingOfItsNumber) {
+  const CreateSnapshotReply reserved = Reserve();
+  ASSERT_OK(Prepare(reserved));
+  ASSERT_OK(testing::MakeNow(
+      store_, testing::UpdateOf("default", {.max_retained_bytes = 1000},
+                                {"max_retained_bytes"})));
+  ASSERT_OK(Push(2));
+
+  SnapshotReference at = SnapshotOf("s", reserved.number());
+  EXPECT_THAT(Describe(at), HasReason(Reason::kSnapshotNotFound));
+  at.set_uid(reserved.uid());
+  EXPECT_THAT(Describe(at), HasReason(Reason::kSnapshotLost));
+}
+
+TEST_F(ClusterSharesTest, QuestionsAboutSharesAreCut) {
+  constexpr int kSnapshots = 1500;
+  for (int i = 0; i < kSnapshots; ++i) {
+    const CreateSnapshotReply reserved = Reserve();
+    ASSERT_OK(Prepare(reserved));
+    CreateSnapshotRequest name = StepOf(CreateSnapshotRequest::NAME, reserved);
+    name.add_shares()->set_server("a");
+    name.add_shares()->set_server("b");
+    ASSERT_OK(Make(name));
+  }
+
+  int num_asked = 0;
+  for (const auto& request : store_.OpenShares()->SharesToFind()) {
+    EXPECT_LE(request.uids_size(), 1024);
+    num_asked += request.uids_size();
+  }
+
+  EXPECT_EQ(num_asked, 2 * kSnapshots);
 }
 
 TEST_F(ClusterSharesTest, ANameHasTheTermsAndIsCountedAndBounded) {
