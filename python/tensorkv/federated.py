@@ -342,8 +342,11 @@ class FederatedAveraging:
         client.join(
             worker_name or _unique_name(), lease=lease, step_timeout=timeout
         )
-        # Whether the step after `round` was pushed.
-        self._has_pushed = False
+        self._round = 0
+        # The model after that, of which moves are.
+        self._start: List[Any] = []
+        # Whether the step after `round` was pushed, and `round` has it.
+        self._has_pushed = self._is_in = False
         # What was taken, until it is in place.
         self._unplaced: Optional[List[Any]] = None
         try:
@@ -440,7 +443,8 @@ class FederatedAveraging:
                 keys[-1], min_version=version + 1, timeout=self._timeout
             )
         pushed = self._round + 1 if self._has_pushed else 0
-        self._is_in = client._store.last_dropped_step < pushed <= number
+        last_dropped = int(client._store.last_dropped_step)
+        self._is_in = last_dropped < pushed <= number
         self._has_pushed = False
         self._unplaced = received[:-1]
         self._start = received[: len(self._keys.optimized)]
