@@ -37,7 +37,6 @@ from flwr.app import (
     ConfigRecord,
     Context,
     Message,
-    MessageType,
     MetricRecord,
     RecordDict,
 )

@@ -27,6 +27,9 @@ from tensorkv.federated import (
     FedYogi,
 )
 
+VICTIM = os.path.join(os.path.dirname(__file__), "federated_victim.py")
+
+
 class Failing:
     """The store of a client, one of whose calls raises."""
 
@@ -50,9 +53,6 @@ class Failing:
             return result
 
         return called
-
-
-VICTIM = os.path.join(os.path.dirname(__file__), "federated_victim.py")
 
 
 def oracle(optimizer, w, mean_moves):

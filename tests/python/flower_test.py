@@ -282,9 +282,7 @@ class FlowerTest(StoreTest):
         return grid
 
     def test_a_round_of_no_weight_whose_replies_are_lost_is_over(self):
-        grid = Grid(
-            make_app(ours.ClientApp, lambda step, node: int(step > 1))
-        )
+        grid = Grid(make_app(ours.ClientApp, lambda step, node: int(step > 1)))
         answer = grid._answer
 
         def lose_reply(message):
