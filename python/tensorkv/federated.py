@@ -16,8 +16,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from tensorkv._arrays import dtype_name
-from tensorkv._types import NDArray, OnExisting
+from tensorkv._arrays import dtype_name, to_core
+from tensorkv._types import NamespaceStatus, NDArray, OnExisting, SumOrder
 from tensorkv.client import Client
 from tensorkv.errors import (
     AlreadyExistsError,
@@ -59,7 +59,11 @@ class FedAvg(ServerOptimizer):
 
 @dataclasses.dataclass(frozen=True)
 class FedAvgM(ServerOptimizer):
-    """m <- momentum m + g; w <- w - learning_rate m."""
+    """m <- momentum m + learning_rate g; w <- w - m.
+
+    While learning_rate stays as it is, these are the values of m <- momentum m
+    + g; w <- w - learning_rate m; where it is changed, m keeps the former one.
+    """
 
     learning_rate: float = 1.0
     momentum: float = 0.9
@@ -154,6 +158,19 @@ class ModelKeys:
     optimized: List[str]
     averaged: List[str]
 
+    def __post_init__(self) -> None:
+        if set(self.name) & set("*?[]\\"):
+            raise InvalidArgumentError(
+                f"name: expected none of the characters of patterns, got "
+                f"{self.name!r}"
+            )
+        for each in (*self.optimized, *self.averaged):
+            if each.startswith("."):
+                raise InvalidArgumentError(
+                    f"model: expected names that do not begin with '.', which "
+                    f"are those of the averaged and the round, got {each!r}"
+                )
+
     def all(self) -> List[str]:
         """Keys of the optimized, of the averaged, and of the round's number."""
         return [
@@ -205,7 +222,7 @@ def moved(start: Any, end: Any) -> NDArray:
     return difference
 
 
-def create_group(client: Client, **config: Any) -> None:
+def create_group(client: Client, **config: Any) -> NamespaceStatus:
     """Creates the client's namespace, of a mean, unless it is there.
 
     Errors: FailedPreconditionError where another kind of namespace is there.
@@ -221,6 +238,7 @@ def create_group(client: Client, **config: Any) -> None:
             f"with the aggregation mean, got {found.mode} with "
             f"{found.aggregation}: give the client another namespace"
         )
+    return found
 
 
 class FederatedAveraging:
@@ -259,6 +277,7 @@ class FederatedAveraging:
         max_clients: int = _MAX_CLIENTS,
         quorum: int = 0,
         deadline: float = 0.0,
+        sum_order: SumOrder = "rank",
         lease: float = 10.0,
         timeout: float = 600.0,
     ):
@@ -274,12 +293,18 @@ class FederatedAveraging:
             then on a round needs those who are there, up to `max_clients`.
           quorum, deadline: a round closes with that many contributions, too,
             so many seconds, at most 3600, after its first; 0: it waits for all.
+          sum_order: "rank" for the same bits every time, or "arrival" for
+            memory of the server that does not grow with the number of clients.
           lease: seconds without a sign of life until a client counts as lost.
           timeout: seconds for which `average` waits for the others.
 
-        Errors: FailedPreconditionError where the namespace has no means;
-        InvalidArgumentError where arrays of these names have another shape or
-        dtype there; those of Client.join.
+        Who joins and then fails, such as by a round that stays open for longer
+        than `timeout`, closes the client.
+
+        Errors: FailedPreconditionError where the namespace has no means, or
+        rounds fail when a client is lost; InvalidArgumentError where arrays of
+        these names have another shape or dtype there, and for names that begin
+        with "."; those of Client.join.
         """
         if deadline and not quorum:
             raise InvalidArgumentError(
@@ -291,23 +316,45 @@ class FederatedAveraging:
         self._timeout = timeout
         optimized, averaged = self._tensors_of(model)
         self._keys = ModelKeys(name, list(optimized), list(averaged))
-        create_group(
+        group = create_group(
             client,
             num_workers=num_clients,
             max_workers=max_clients,
             on_worker_loss="continue",
             quorum=quorum,
             quorum_grace=deadline,
+            sum_order=sum_order,
         )
+        if group.on_worker_loss != "continue":
+            raise FailedPreconditionError(
+                f"namespace {client.namespace!r}: expected on_worker_loss "
+                f"'continue', so that who is lost only misses, got "
+                f"{group.on_worker_loss!r}"
+            )
         values = self._on_host()
         try:
             client.stat(self._keys.all())
         except NotFoundError:
             self._keys.create(client, optimizer, values, "keep")
+        received = self._memory_like(values)
+        # Others would wait for a client that has joined and then fails.
+        self._check_fits(received)
         client.join(
             worker_name or _unique_name(), lease=lease, step_timeout=timeout
         )
-        self._take(client.pull(self._keys.all(), self._memory_like(values)))
+        self._round = 0
+        # The model after that, of which moves are.
+        self._start: List[Any] = []
+        # Whether the step after `round` was pushed, and `round` has it.
+        self._has_pushed = self._is_in = False
+        # What was taken, until it is in place.
+        self._unplaced: Optional[List[Any]] = None
+        try:
+            self._take(client.pull(self._keys.all(), received))
+            self._place()
+        except BaseException:
+            client.leave()
+            raise
 
     @property
     def round(self) -> int:
@@ -318,65 +365,106 @@ class FederatedAveraging:
         """Waits for the round to close, and puts the new model in place.
 
         Where it ends with an error, make it again: what has arrived counts
-        once.
+        once, and in its own round alone.
 
         Args:
           weight: such as the number of examples that the client has trained on;
             0 for one that has none, and takes what the others make.
 
         Returns:
-          Whether the round has counted this client; else it was closed
-          without, and what the client had moved by is gone.
+          Whether the round is known to have counted this client; else it was
+          closed without, and what the client had moved by is gone.
 
         Errors: ValueError for a weight that is negative or not finite;
         InvalidArgumentError where the client compresses and the model has
         floats that are averaged; those of Client.push_pull.
         """
-        ends = self._on_host()
-        num_optimized = len(self._keys.optimized)
-        self._check_exact(ends[num_optimized:])
-        moves = [
-            self._moved(start, end) for start, end in zip(self._start, ends)
-        ]
-        received = self._memory_like(ends)
-        store = self._client._store
-        while True:
-            # Others may have gone on without this client; a server that was
-            # restarted may have gone back.
-            step = max(self._round + 1, self._client.next_step)
-            self._client.push_pull(
-                self._keys.all(),
-                self._keys.contribution(moves, ends[num_optimized:], step),
-                received,
-                step,
-                self._keys.weights(weight),
-            )
-            # It has nothing of this round; moves are from where it is.
-            if store.has_gone_back and received[-1][0] == self._round:
-                continue
-            counts = not store.has_gone_back and store.last_dropped_step < step
-            self._take(received)
-            return counts and step <= self._round
+        if self._unplaced is None:
+            self._make_round(weight)
+        self._place()
+        return self._is_in
 
     def leave(self) -> None:
         """Closes the client: it makes no more rounds, and nobody waits."""
         self._client.leave()
 
+    def _make_round(self, weight: float) -> None:
+        """Pushes what the client has moved by, and takes the new model."""
+        ends = self._on_host()
+        keys, num_optimized = self._keys.all(), len(self._keys.optimized)
+        self._check_exact(ends[num_optimized:])
+        moves = [
+            self._moved(start, end) for start, end in zip(self._start, ends)
+        ]
+        received = self._memory_like(ends)
+        client, store, step = self._client, self._client._store, self._round + 1
+        while True:
+            # A server that was restarted may have gone back.
+            has_gone_back = store.has_gone_back
+            next_step = client.next_step
+            # Moves are from the model before `step`, and count in no other:
+            # others have gone on without, or with what was pushed before.
+            if next_step > step or (
+                has_gone_back and client.pull(keys[-1])[0] != self._round
+            ):
+                client.pull(keys, received)
+                break
+            client.push_pull(
+                keys,
+                self._keys.contribution(moves, ends[num_optimized:], step),
+                received,
+                step,
+                self._keys.weights(weight),
+            )
+            self._has_pushed = not store.has_gone_back
+            # It has nothing of this round; moves are from where it is.
+            if self._has_pushed or received[-1][0] != self._round:
+                break
+        self._take(received)
+
     def _take(self, received: List[Any]) -> None:
-        keys = self._keys.all()
+        """Has the client go on from these, or what is made of them."""
+        keys, client = self._keys.all(), self._client
+        number = int(received[-1][0])
         # A round that was open when the client joined does not have it: what
         # that makes is what others go on from.
-        while received[-1][0] + 1 < self._client.next_step:
-            version = self._client.stat(keys[-1]).version
-            self._client.pull(keys, received)
-            if received[-1][0] + 1 < self._client.next_step:
-                self._client.pull(
-                    keys[-1], min_version=version + 1, timeout=self._timeout
+        while number + 1 < client.next_step:
+            is_open = client.describe_namespace().rounds_open > 0
+            version = client.stat(keys[-1]).version
+            client.pull(keys, received)
+            number = int(received[-1][0])
+            if number + 1 >= client.next_step:
+                break
+            if not is_open:
+                # The steps before were of other keys, or of who is gone.
+                number = client.next_step - 1
+                break
+            client.pull(
+                keys[-1], min_version=version + 1, timeout=self._timeout
+            )
+        pushed = self._round + 1 if self._has_pushed else 0
+        last_dropped = int(client._store.last_dropped_step)
+        self._is_in = last_dropped < pushed <= number
+        self._has_pushed = False
+        self._unplaced = received[:-1]
+        self._start = received[: len(self._keys.optimized)]
+        self._round = number
+
+    def _place(self) -> None:
+        """Puts in place what the client has taken."""
+        assert self._unplaced is not None
+        self._put(self._unplaced)
+        self._unplaced = None
+
+    def _check_fits(self, received: List[Any]) -> None:
+        for found, array in zip(self._client.stat(self._keys.all()), received):
+            core, shape = to_core(array), tuple(array.shape)
+            dtype = core[1] if isinstance(core, tuple) else dtype_name(core)
+            if (found.dtype, tuple(found.shape)) != (dtype, shape):
+                raise InvalidArgumentError(
+                    f"model: expected {found.dtype} of the shape "
+                    f"{found.shape} for {found.key!r}, got {dtype} of {shape}"
                 )
-        *values, number = received
-        self._put(values)
-        self._start = values[: len(self._keys.optimized)]
-        self._round = int(number[0])
 
     def _memory_like(self, values: List[Any]) -> List[Any]:
         """What a model, and the number of its round, are received in."""

@@ -15,6 +15,7 @@ clients hear of it by their messages.
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import uuid
 from typing import (
@@ -36,7 +37,6 @@ from flwr.app import (
     ConfigRecord,
     Context,
     Message,
-    MessageType,
     MetricRecord,
     RecordDict,
 )
@@ -47,10 +47,23 @@ from flwr.serverapp.strategy import Result
 from tensorkv import federated
 from tensorkv._types import NDArray
 from tensorkv.client import Client
-from tensorkv.errors import AlreadyExistsError, InvalidArgumentError
+from tensorkv.errors import (
+    AlreadyExistsError,
+    Error,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+
+_LOGGER = logging.getLogger(__name__)
 
 # Of the record of a message that says where arrays are.
 _RECORD = "tensorkv"
+# Seconds, of which Flower waits as many for replies.
+_TIMEOUT = 3600.0
+_DELETE_TIMEOUT = 30.0
+# Where a namespace that stays has the last step of all runs.
+_STEP_KEY = "flower-last-step"
 # As many as a namespace takes.
 _MAX_NODES = 4096
 
@@ -68,12 +81,20 @@ class ClientApp(_FlowerClientApp):
         super().__init__(client_fn, [exchange_arrays, *(mods or [])])
 
 
-def exchange_arrays_with(**credentials: Any) -> _Mod:
-    """`exchange_arrays` with credentials, as tensorkv.Client takes them."""
+def exchange_arrays_with(
+    *, timeout: float = _TIMEOUT, **credentials: Any
+) -> _Mod:
+    """`exchange_arrays` with credentials, as tensorkv.Client takes them.
 
-    @functools.lru_cache(maxsize=None)
+    `timeout` is of each transfer of a model, in seconds.
+    """
+
+    # A client that is no longer here ends with its last call.
+    @functools.lru_cache(maxsize=2)
     def client_of(target: str, namespace: str) -> Client:
-        return Client(target, namespace=namespace, **credentials)
+        return Client(
+            target, namespace=namespace, timeout=timeout, **credentials
+        )
 
     lock = threading.Lock()
 
@@ -111,12 +132,14 @@ def _contribute(
     content: RecordDict,
 ) -> None:
     """Pushes the arrays of a reply, and empties their record."""
-    (name, arrays), *others = content.array_records.items()
-    if others:
+    records = content.array_records, content.metric_records
+    if [len(each) for each in records] != [1, 1]:
+        arrays_found, metrics_found = map(list, records)
         raise InvalidArgumentError(
-            "reply: expected one ArrayRecord, got "
-            f"{list(content.array_records)}"
+            "reply: expected one ArrayRecord and one MetricRecord, got "
+            f"{arrays_found} and {metrics_found}"
         )
+    ((name, arrays),) = content.array_records.items()
     (metrics,) = content.metric_records.values()
     weight = float(cast(float, metrics[str(where["weight"])]))
     ends = model.of_arrays(arrays)
@@ -139,15 +162,16 @@ def _contribute(
 class _Model:
     """The arrays of a model, their order in a record, and their keys."""
 
-    def __init__(self, names: List[str], optimized: List[str]):
+    def __init__(self, name: str, names: List[str], optimized: List[str]):
         self.names = names
         self.keys = federated.ModelKeys(
-            "model", optimized, [n for n in names if n not in set(optimized)]
+            name, optimized, [n for n in names if n not in set(optimized)]
         )
 
     @classmethod
     def of_record(cls, where: ConfigRecord) -> "_Model":
         return cls(
+            str(where["model"]),
             list(cast(List[str], where["names"])),
             list(cast(List[str], where["optimized"])),
         )
@@ -183,41 +207,67 @@ class FedAvg(_FlowerFedAvg):
         namespace: Optional[str] = None,
         optimizer: federated.ServerOptimizer = federated.FedAvg(),
         credentials: Optional[Dict[str, Any]] = None,
+        timeout: float = _TIMEOUT,
         **kwargs: Any,
     ):
         """Connects; the arguments are Flower's, but for these.
 
         Args:
           target: as tensorkv.Client takes it, and as clients reach it.
-          namespace: for the model of a run, which stays there; else one that
-            goes when `start` ends.
+          namespace: for the model of a run, which stays there as
+            run-ID/ARRAY; else one that goes when `start` ends.
           optimizer: the server's, such as a tensorkv.federated.FedAdagrad.
           credentials: further arguments of tensorkv.Client.
+          timeout: seconds for a transfer of the model, and for the step
+            that ends a round.
         """
         super().__init__(*args, **kwargs)
         self._is_passing = namespace is None
         self._client = Client(
             target,
             namespace=namespace or f"flower-{uuid.uuid4().hex}",
+            timeout=timeout,
             **(credentials or {}),
         )
         self._optimizer = optimizer
+        self._begin()
+
+    def _begin(self) -> None:
+        """Has no model yet."""
+        self._has_group = False
         self._model: Optional[_Model] = None
         # What the server has, as Flower has heard of it.
         self._arrays: Optional[ArrayRecord] = None
-        self._version = 0
+        # Versions, of the number of the round and of the model.
+        self._round_version = 0
+        self._model_version = 0
         self._step = 0
         # Of the nodes of the step, and how many were sampled last.
         self._ranks: Dict[int, int] = {}
         self._quorum = 0
+        # As many as the namespace takes.
+        self._max_nodes = 0
 
     def start(self, *args: Any, **kwargs: Any) -> Result:
         try:
             return super().start(*args, **kwargs)
         finally:
-            if self._is_passing and self._model is not None:
-                self._client.delete_namespace(self._client.namespace)
-                self._model, self._step = None, 0
+            if self._is_passing and self._has_group:
+                self._delete_namespace()
+            self._begin()
+
+    def _delete_namespace(self) -> None:
+        """Says so where it cannot: the run has its result, or its error."""
+        try:
+            self._client.delete_namespace(
+                self._client.namespace, timeout=_DELETE_TIMEOUT
+            )
+        except Error as error:
+            _LOGGER.warning(
+                "namespace %s stays on the server: %s",
+                self._client.namespace,
+                error,
+            )
 
     def configure_train(
         self,
@@ -232,7 +282,7 @@ class FedAvg(_FlowerFedAvg):
         if not messages:
             return messages
         self._have_arrays(arrays, len(messages))
-        self._step += 1
+        self._begin_step()
         self._ranks = {
             message.metadata.dst_node_id: rank
             for rank, message in enumerate(messages)
@@ -269,48 +319,86 @@ class FedAvg(_FlowerFedAvg):
         # Before Flower looks at the replies: the round is to close even so.
         came |= self._skip(set(self._ranks.values()) - came)
         self._ranks = {}
-        self._version += bool(came)
+        self._round_version += bool(came)
+        # A round of no weight leaves the model as it is.
+        self._model_version += any(map(self._weighs, replies))
         _, metrics = super().aggregate_train(server_round, replies)
         if not came:
             return None, metrics
         assert self._model is not None
         keys = self._model.keys.all()
-        values = self._client.pull(keys, min_version=self._version)
+        self._client.pull(keys[-1], min_version=self._round_version)
+        values = self._client.pull(keys, min_version=self._model_version)
+        # Who weighs something may have come, and its reply be lost.
+        self._model_version = self._client.stat(keys[0]).version
         self._arrays = self._model.to_record(values[:-1])
         return self._arrays, metrics
 
+    def _weighs(self, reply: Message) -> bool:
+        return not reply.has_error() and any(
+            cast(float, metrics.get(self.weighted_by_key, 0)) > 0
+            for metrics in reply.content.metric_records.values()
+        )
+
     def _have_arrays(self, arrays: ArrayRecord, num_nodes: int) -> None:
         """Has the server keep these arrays, and take so many nodes' means."""
-        if num_nodes > _MAX_NODES:
+        if not self._has_group:
+            group = federated.create_group(
+                self._client,
+                num_workers=_MAX_NODES,
+                quorum=num_nodes,
+                sum_order="arrival",
+            )
+            self._has_group = True
+            if group.max_workers > group.num_workers:
+                raise FailedPreconditionError(
+                    f"namespace {self._client.namespace!r}: expected one whose "
+                    "rounds do not end with those who have joined, got "
+                    f"max_workers {group.max_workers} above num_workers"
+                )
+            self._max_nodes = group.num_workers
+            self._step = self._last_step()
+        if num_nodes > self._max_nodes:
             raise InvalidArgumentError(
-                f"configure_train: expected at most {_MAX_NODES} nodes, got "
-                f"{num_nodes}"
+                f"configure_train: expected at most {self._max_nodes} nodes, "
+                f"got {num_nodes}"
             )
-        if self._model is None:
-            federated.create_group(
-                self._client, num_workers=_MAX_NODES, quorum=num_nodes
-            )
-        elif num_nodes != self._quorum:
+        if num_nodes != self._quorum:
+            # The namespace may have been there, with what it was made with.
             self._client.update_namespace(
-                self._client.namespace, quorum=num_nodes
+                self._client.namespace, quorum=num_nodes, quorum_grace=0.0
             )
         self._quorum = num_nodes
         if self._model is None or arrays is not self._arrays:
             self._keep(arrays)
+
+    def _last_step(self) -> int:
+        """That of former runs: up to there their quorums count."""
+        try:
+            return int(self._client.pull(_STEP_KEY)[0])
+        except NotFoundError:
+            return 0
+
+    def _begin_step(self) -> None:
+        self._step += 1
+        if not self._is_passing:
+            self._client.init(_STEP_KEY, np.array([self._step]), "replace")
 
     def _keep(self, arrays: ArrayRecord) -> None:
         values = {name: array.numpy() for name, array in arrays.items()}
         is_new = self._model is None
         if self._model is None:
             floats = [n for n, v in values.items() if federated.is_float(v)]
-            self._model = _Model(list(values), floats)
+            # Of this run alone: steps of another are closed for its keys.
+            name = f"run-{uuid.uuid4().hex}"
+            self._model = _Model(name, list(values), floats)
         versions = self._model.keys.create(
             self._client,
             self._optimizer,
             self._model.of_arrays(arrays),
             "fail" if is_new else "replace",
         )
-        self._version = max(versions)
+        self._model_version, self._round_version = versions[0], versions[-1]
         self._arrays = arrays
 
     def _say_where(self, message: Message, more: Dict[str, Any]) -> None:
@@ -319,6 +407,7 @@ class FedAvg(_FlowerFedAvg):
         where = {
             "target": self._client.target,
             "namespace": self._client.namespace,
+            "model": self._model.keys.name,
             "names": self._model.names,
             "optimized": self._model.keys.optimized,
             "arrays": self.arrayrecord_key,

@@ -1,5 +1,6 @@
 """tensorkv.federated: rounds of clients that come, go and are late."""
 
+import contextlib
 import doctest
 import itertools
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import tensorkv
@@ -26,6 +28,31 @@ from tensorkv.federated import (
 )
 
 VICTIM = os.path.join(os.path.dirname(__file__), "federated_victim.py")
+
+
+class Failing:
+    """The store of a client, one of whose calls raises."""
+
+    def __init__(self, store, when, call):
+        self._store = store
+        self._when = when
+        self._left = call
+
+    def __getattr__(self, name):
+        attribute = getattr(self._store, name)
+        if not callable(attribute) or name.startswith("_"):
+            return attribute
+
+        def called(*args):
+            left, self._left = self._left, self._left - 1
+            if left == 0 and self._when == "before":
+                raise KeyboardInterrupt
+            result = attribute(*args)
+            if left == 0:
+                raise KeyboardInterrupt
+            return result
+
+        return called
 
 
 def oracle(optimizer, w, mean_moves):
@@ -222,6 +249,94 @@ class FederatedTest(StoreTest):
         self.assert_array(first._model["w"], np.full(2, 5.0))
         self.assert_array(second._model["w"], np.full(2, 5.0))
 
+    def test_who_fails_at_any_call_makes_the_round_again(self):
+        for when, call in itertools.product(("before", "after"), range(5)):
+            for others_go_on in (False, True):
+                with self.subTest(
+                    when=when, call=call, others_go_on=others_go_on
+                ):
+                    self.check_failing_call(when, call, others_go_on)
+
+    def check_failing_call(self, when, call, others_go_on):
+        """Has a call of a client fail, or what puts the model in place."""
+        options = {"quorum": 1} if others_go_on else {}
+        first, failing = self.join_many(2, {"w": np.zeros(2)}, **options)
+        failing._model["w"] += 10
+        store, put = failing._client._store, failing._put
+        failing._client._store = Failing(store, when, call)
+        if call == 4:  # after all that it makes
+            failing._put = unittest.mock.Mock(side_effect=KeyboardInterrupt)
+
+        def make(averaging):
+            if averaging is first:
+                return self.move(first, 2)
+            with contextlib.suppress(KeyboardInterrupt):
+                return failing.average()
+            failing._client._store, failing._put = store, put
+            return failing.average()
+
+        if others_go_on:
+            self.assertTrue(make(first))
+            self.assertFalse(make(failing))
+        else:
+            counted = self.together([first, failing], make)
+            self.assertTrue(counted[0])
+        expected = 2.0 if others_go_on else 6.0
+        for averaging in (first, failing):
+            self.assertEqual(averaging.round, 1)
+            self.assert_array(averaging._model["w"], np.full(2, expected))
+        failing._client._store, failing._put = store, put
+
+    def test_moves_count_in_no_later_round(self):
+        first, late = self.join_many(2, {"w": np.zeros(2)}, quorum=1)
+        self.move(first, 1)
+        late._model["w"] += 1000
+        push_pull = late._client.push_pull
+
+        def lose_reply(*args):
+            push_pull(*args)
+            raise KeyboardInterrupt
+
+        with unittest.mock.patch.object(
+            late._client, "push_pull", lose_reply
+        ), self.assertRaises(KeyboardInterrupt):
+            late.average()
+        self.assertFalse(late.average())
+        self.assertEqual(late.round, 1)
+        self.assert_array(late._model["w"], np.full(2, 1.0))
+
+    def test_a_second_model_begins_where_the_group_is(self):
+        (first,) = self.join_many(1, {"w": np.zeros(2)})
+        for _ in range(3):
+            self.move(first, 1)
+        first.leave()
+        other = self.join(
+            {"w": np.zeros(2)}, first._client.namespace, name="b", timeout=5
+        )
+        self.assertTrue(self.move(other, 4))
+        self.assertEqual(other.round, 4)
+        self.assert_array(other._model["w"], np.full(2, 4.0))
+
+    def test_who_does_not_get_in_is_not_waited_for(self):
+        arrays = {"w": np.zeros(2)}
+        (first,) = self.join_many(1, arrays, timeout=60)
+        namespace = first._client.namespace
+        with unittest.mock.patch.object(
+            FederatedAveraging, "_take", side_effect=KeyboardInterrupt
+        ), self.assertRaises(KeyboardInterrupt):
+            self.join(arrays, namespace)
+        self.assertTrue(self.move(first, 1))
+
+    def test_sums_in_the_order_of_arrival_are_the_same_means(self):
+        group = self.join_many(3, {"w": np.zeros(2)}, sum_order="arrival")
+        self.assertEqual(
+            group[0]._client.describe_namespace().sum_order, "arrival"
+        )
+        self.together(
+            group, lambda each: self.move(each, 3 * group.index(each))
+        )
+        self.assert_array(group[0]._model["w"], np.full(2, 3.0))
+
     def test_the_server_may_end(self):
         server = RestartableServer(self)
         group = [
@@ -244,9 +359,25 @@ class FederatedTest(StoreTest):
             self.join(arrays, "")
         with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "quorum"):
             self.join(arrays, new_namespace(), deadline=1)
+        for options in ({"name": "a*"}, {"model": {".w": np.zeros(2)}}):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                self.join(
+                    options.pop("model", arrays), new_namespace(), **options
+                )
         (averaging,) = self.join_many(1, arrays)
-        with self.assertRaises(tensorkv.InvalidArgumentError):
-            self.join({**arrays, "w": np.zeros(3)}, averaging._client.namespace)
+        for w in (np.zeros(3), np.zeros(2, "float32")):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                self.join({**arrays, "w": w}, averaging._client.namespace)
+        # Nobody waits for who was refused.
+        self.assertTrue(self.move(averaging, 1))
+        namespace = new_namespace()
+        self.open_client().create_namespace(
+            namespace, mode="sync", aggregation="mean", num_workers=1
+        )
+        with self.assertRaisesRegex(
+            tensorkv.FailedPreconditionError, "on_worker_loss"
+        ):
+            self.join(arrays, namespace)
 
     def test_the_page_runs_as_it_stands(self):
         failed, attempted = doctest.testfile(

@@ -1,10 +1,13 @@
 """tensorkv.flower beside Flower's own strategies, with the same apps."""
 
 import contextlib
+import functools
 import importlib.util
+import itertools
 import os
 import sys
 import unittest
+import unittest.mock
 
 import numpy as np
 import tensorkv
@@ -56,7 +59,7 @@ def flat(arrays):
     )
 
 
-def make_app(kind):
+def make_app(kind, weight_of=lambda step, node: 1 + node):
     """An app whose nodes move in ways of their own, and weigh unequally."""
     app = kind()
 
@@ -73,7 +76,8 @@ def make_app(kind):
             )
             for name, array in message.content["arrays"].items()
         }
-        metrics = {"num-examples": 1 + context.node_id, "loss": random.random()}
+        weight = weight_of(step, context.node_id)
+        metrics = {"num-examples": weight, "loss": random.random()}
         content = {
             "arrays": ArrayRecord(trained),
             "metrics": MetricRecord(metrics),
@@ -238,6 +242,95 @@ class FlowerTest(StoreTest):
         self.assertGreater(
             np.abs(flat(result.arrays) - flat(first_arrays())).max(), 0.01
         )
+
+    def test_a_namespace_may_be_there_and_have_had_a_run(self):
+        """It was made with another quorum, and nodes come and go."""
+        namespace = new_namespace()
+        client = self.open_client(namespace=namespace)
+        client.create_namespace(
+            namespace,
+            mode="sync",
+            aggregation="mean",
+            num_workers=NODES,
+            quorum=1,
+        )
+        for _ in range(2):
+            expected, actual = (
+                make().start(
+                    self.growing_grid(app), first_arrays(), num_rounds=3
+                )
+                for make, app in (
+                    (theirs.FedAvg, flwr.clientapp.ClientApp),
+                    (
+                        functools.partial(
+                            ours.FedAvg, target=ADDRESS, namespace=namespace
+                        ),
+                        ours.ClientApp,
+                    ),
+                )
+            )
+            want, got = map(flat, (expected.arrays, actual.arrays))
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+        models = {key.partition("/")[0] for key in client.keys("run-")}
+        self.assertEqual(len(models), 2)
+
+    def growing_grid(self, app):
+        """One that has another number of nodes from round to round."""
+        grid = Grid(make_app(app))
+        counts = itertools.cycle([4, 4, 9, 9, 2, 2])
+        grid.get_node_ids = lambda: list(range(next(counts)))
+        return grid
+
+    def test_a_round_of_no_weight_whose_replies_are_lost_is_over(self):
+        grid = Grid(make_app(ours.ClientApp, lambda step, node: int(step > 1)))
+        answer = grid._answer
+
+        def lose_reply(message):
+            reply = answer(message)
+            step = message.content["config"]["server-round"]
+            if step > 1 or message.metadata.message_type != "train":
+                return reply
+            return Message(Error(1, "lost"), reply_to=message)
+
+        grid._answer = lose_reply
+        strategy = ours.FedAvg(target=ADDRESS)
+        seen = []
+        strategy.start(
+            grid,
+            first_arrays(),
+            num_rounds=2,
+            evaluate_fn=lambda step, arrays: seen.append(flat(arrays)),
+        )
+        np.testing.assert_array_equal(seen[0], seen[1])
+        self.assertGreater(np.abs(seen[2] - seen[1]).max(), 0.01)
+
+    def test_a_run_whose_namespace_stays_has_its_result(self):
+        strategy = ours.FedAvg(target=ADDRESS)
+        with unittest.mock.patch.object(
+            strategy._client,
+            "delete_namespace",
+            side_effect=tensorkv.UnavailableError("away"),
+        ), self.assertLogs("tensorkv.flower", "WARNING"):
+            result = strategy.start(
+                Grid(make_app(ours.ClientApp)), first_arrays(), num_rounds=1
+            )
+        self.assertEqual(list(result.train_metrics_clientapp), [1])
+        strategy._client.delete_namespace(strategy._client.namespace)
+
+    def test_a_reply_without_metrics_is_refused(self):
+        app = ours.ClientApp()
+
+        @app.train()
+        def train(message, context):
+            content = {"arrays": message.content["arrays"]}
+            return Message(RecordDict(content), reply_to=message)
+
+        with self.assertRaisesRegex(
+            tensorkv.InvalidArgumentError, "one MetricRecord"
+        ):
+            ours.FedAvg(target=ADDRESS).start(
+                Grid(app), first_arrays(), num_rounds=1
+            )
 
     def sampling(self, configure_train):
         """Has the nodes of a round be the same each time."""
