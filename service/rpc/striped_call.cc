@@ -103,9 +103,9 @@ void StripedCall::TakePlace(uint32_t index, UploadQueue::Place place) {
     prepared.swap(prepared_);
   }
   if (!prepared) return;  // it has ended
-  const absl::Status status = std::move(prepared->allocate)(prepared->request);
-  absl::StatusOr<PreparedCall> allocated = status;
-  if (status.ok()) allocated = *std::move(prepared);
+  absl::Status status = std::move(prepared->allocate)(prepared->request);
+  absl::StatusOr<PreparedCall> allocated = *std::move(prepared);
+  if (!status.ok()) allocated = std::move(status);
   SetPrepared(index, std::move(allocated), std::move(place), /*joins=*/false)
       .IgnoreError();  // the listeners have heard
 }

@@ -340,16 +340,17 @@ digest:...)"},
     {"Snapshots", R"(
 $ init w/a w/b x --shape=1 --fill=2
 $ snapshot create policy --prefix w/ --metadata loss=0.5 --metadata by=a=b
-number:    1
-revision:  ...
-num_keys:  2
-bytes:     8 B
-uid:       ...
-gone:      []
+number:       1
+revision:     ...
+num_keys:     2
+bytes:        8 B
+uid:          ...
+gone:         []
+incarnation:  0000000000000000
 $ push w/a --fill=3
 w/a: version 2
 $ snapshot create policy --number=42 --expected_latest=1 --ttl=1h
-number:    42
+number:       42
 ...
 $ snapshot create policy --number=42
 tensorkv: FAILED_PRECONDITION: ...
@@ -358,7 +359,7 @@ $ snapshot create policy --expected_latest=1
 tensorkv: ABORTED: ...
 exit 1
 $ snapshot create values
-number:    1
+number:       1
 ...
 $ snapshot ls
 series  number  revision  create_time  ...
@@ -425,7 +426,7 @@ $ snapshot rm policy
 num_deleted:  1
 gone:         []
 $ snapshot create policy --keep_last=2
-number:    43
+number:       43
 ...)"},
     {"StoreInNoCluster", R"(
 $ cluster status
