@@ -38,7 +38,8 @@ class IsIn {
     for (const uint32_t each : set.partitions) members_[each] = true;
   }
   bool operator()(absl::string_view name_space, absl::string_view key) const {
-    return members_[PartitionOf(name_space, key,
+    return !members_.empty() &&
+           members_[PartitionOf(name_space, key,
                                 static_cast<uint32_t>(members_.size()))];
   }
 

@@ -14,6 +14,7 @@
 #include "client/cluster/connect.h"
 #include "client/worker_client.h"
 #include "contract/placement.h"
+#include "contract/request_fields.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -200,6 +201,7 @@ class ResizedSnapshotsTest : public ClusterResizeTest {
   absl::StatusOr<uint64_t> Create() {
     CreateSnapshotRequest create;
     create.set_series("s");
+    SetCallId({.client_id = "c", .sequence = ++num_calls_}, create);
     ASSIGN_OR_RETURN(const CreateSnapshotReply taken, store_.Call(create));
     return taken.number();
   }
@@ -207,7 +209,7 @@ class ResizedSnapshotsTest : public ClusterResizeTest {
     PushRequest push;
     push.entries = {
         {.key = Key(key), .tensor = Vector(std::vector<double>{value})}};
-    push.call_id = CallId{.client_id = "c", .sequence = ++num_pushes_};
+    push.call_id = CallId{.client_id = "c", .sequence = ++num_calls_};
     push.publish_as.emplace();
     push.publish_as->set_series("s");
     ASSIGN_OR_RETURN(const PushReply pushed, store_.Call(push));
@@ -231,7 +233,7 @@ class ResizedSnapshotsTest : public ClusterResizeTest {
     return placement.servers(placement.owners(partition)).name();
   }
 
-  uint64_t num_pushes_ = 0;
+  uint64_t num_calls_ = 0;
   const std::unique_ptr<Client> client_ = Client::Connect(Options()).value();
   const std::unique_ptr<Connection> connection_ =
       ConnectTo({.target = Options().target}, nullptr, Backoff()).value();
