@@ -10,7 +10,7 @@ file. Version 0 is the checkpoint that engines are started with, and is not in
 the directory.
 
 The three have the same format. It is described and written in THUDM/slime,
-commit 624b824a, docs/en/advanced/delta-weight-sync.md and
+commit 624b824a, "Delta weight sync" of its documentation and
 slime/backends/megatron_utils/update_weight/update_weight_from_disk_delta.py;
 written in radixark/miles, commit 31f1ca96,
 miles/backends/megatron_utils/update_weight/update_weight_from_distributed/delta.py;
