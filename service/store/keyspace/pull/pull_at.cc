@@ -155,11 +155,12 @@ void StartPullAt(NamespaceState& state, PullRequest request,
                       .max_bytes = context.max_reply_bytes,
                       .deadline = state.Now() + context.timeout,
                       .cancellation = context.cancellation};
+  const auto read = [&state, shared,
+                     held = held.get()](NamedSnapshot& snapshot) {
+    return ReadAll(state, *shared, snapshot, held);
+  };
   StartAtSnapshot<PullReply>(
-      state, at, context,
-      [&state, shared, held = held.get()](NamedSnapshot& snapshot) {
-        return ReadAll(state, *shared, snapshot, held);
-      },
+      state, at, context, read,
       [&state, shared, terms = std::move(terms), share = context.share,
        held = std::move(held),
        done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
