@@ -1,4 +1,4 @@
-// How far a call about keys has come whose shares are made one after another.
+// Keeps how far a call has come whose shares are made one after another.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_CALL_PROGRESS_H_
 #define TENSORKV_CLIENT_CLUSTER_CALL_PROGRESS_H_

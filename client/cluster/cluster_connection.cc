@@ -251,7 +251,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
     Replies<ReplyTo<Request>> answers =
         co_await MakeShares(call, shares, attempt, limit, progress);
     TakeAnswers(call, shares, std::move(answers), progress);
-    // What is published by one server alone is not cut into shares.
+    // A call that one server alone publishes is not cut into shares.
     const bool gives_up = fruitless == kMostAttempts || TakesSnapshot(request);
     if (HasEnded(progress, gives_up)) {
       CO_RETURN_IF_ERROR(

@@ -107,7 +107,7 @@ class ClusterSnapshots {
   Task<absl::StatusOr<ReplyTo<Request>>> AtHome(
       const Request& request, const CallLimit& limit,
       std::string* answered_by = nullptr);
-  // How the parts of a reading have ended.
+  // Keeps how the parts of a reading have ended.
   template <typename Request>
   struct Reading {
     ReplyTo<Request> reply = {};

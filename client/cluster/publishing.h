@@ -1,4 +1,4 @@
-// What calls are made of that publish a snapshot of a cluster.
+// Makes the parts of a call that publishes a snapshot of a cluster.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_PUBLISHING_H_
 #define TENSORKV_CLIENT_CLUSTER_PUBLISHING_H_

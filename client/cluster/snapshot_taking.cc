@@ -1,4 +1,4 @@
-// How snapshots of clusters are taken.
+// Takes snapshots of clusters.
 
 #include <algorithm>
 #include <cstdint>
@@ -243,7 +243,7 @@ Task<absl::Status> ClusterSnapshots::DropOthers(const Publication& publication,
                     return !absl::c_linear_search(prepared.servers, server);
                   });
   if (others.empty()) co_return absl::OkStatus();
-  // Of a call that is repeated, it may be named with shares of theirs.
+  // If the call is repeated, the snapshot may be named, with their shares.
   const absl::StatusOr<v1::SnapshotStatus> named =
       co_await FindNamed(publication, limit.Within(kLongestExtra));
   if (!named.ok()) co_return absl::OkStatus();
@@ -307,7 +307,7 @@ Task<absl::Status> ClusterSnapshots::TellGone(
   gone.set_series(of.series());
   gone.mutable_uids()->Assign(uids.begin(), uids.end());
   const CallLimit of_extra = limit.Within(kLongestExtra);
-  // Who does not hear it will ask.
+  // A server that does not hear it asks the home later.
   [[maybe_unused]] const auto replies =
       co_await servers_.AtEach(servers, gone, of_extra);
   co_return absl::OkStatus();

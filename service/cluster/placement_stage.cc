@@ -54,7 +54,7 @@ absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
   if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
   if (is_of_all.value_or(false)) return view->CheckRank(call.rank);
   if (call.is_for_home) RETURN_IF_ERROR(view->Check(call.name_space, ""));
-  // Of keys that are not restored yet there are no shares.
+  // A share would lack the keys that are not restored yet.
   if (call.shares && call.shares->empty()) RETURN_IF_ERROR(view->CheckWhole());
   if (call.shares) RETURN_IF_ERROR(CheckHas(view->placement(), *call.shares));
   for (size_t i = 0; call.keys && i < call.keys->size(); ++i) {

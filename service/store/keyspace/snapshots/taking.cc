@@ -131,7 +131,7 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
                                RefPtr<QueuedCall> taken_by) {
   NamespaceState& state = transaction.state();
   if (terms.uid == 0) terms.uid = NewSnapshotUid();
-  // Of a call that comes in parts, what has come before is in it.
+  // If the call comes in parts, the share has the parts that came before.
   NamedSnapshot* const earlier = state.named->FindUid(terms.uid);
   if (earlier != nullptr) {
     CloseSnapshot(transaction, *earlier, NamedSnapshots::Cause::kAbandoned);
