@@ -30,10 +30,11 @@ void ForEachFencedKeyWithRounds(const NamespaceState& state,
 // Returns whether all who have contributed were members, and none is any more.
 // Nobody closes then the rounds that are open, nor makes again those that must
 // be pushed again, before they have joined: wherever the keys are by then, they
-// hear to go back to that step. REQUIRES: the mutex is held.
+// hear to go back to that step. Workers that do not join may push all the time,
+// also where their steps have gone back to 0. REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
-  if (workers.num_live() > 0) return false;
+  if (workers.num_live() > 0 || workers.max_epoch() == 0) return false;
   const uint32_t end = PushMode::GroupOf(state.config).max_workers;
   int64_t num_contributors = 0;
   for (uint32_t rank = 0; rank < end; ++rank) {
@@ -174,8 +175,8 @@ absl::Status Namespace::RestoreSeries(const NamespaceSnapshot& snapshot) {
 }
 
 void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
-  NamespaceState& state = *state_;
-  MutexLock lock(&state.mutex);
+  Transaction transaction(*state_);
+  NamespaceState& state = transaction.state();
   state.version_floor = std::max(state.version_floor, snapshot.max_version);
   // Also of keys that come with versions from before their restore.
   state.restored_versions =
@@ -191,6 +192,8 @@ void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
                             has_keys);
   state.workers->RepeatFrom(first_unsaved);
+  // Whose steps have gone back waits for less.
+  WakeAll(transaction);
 }
 
 bool Namespace::HasKeys() const {
