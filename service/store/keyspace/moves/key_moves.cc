@@ -13,6 +13,7 @@
 #include "service/store/keyspace/snapshots/restored_counts.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/keyspace/workers/membership.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -61,6 +62,23 @@ bool HasOpenKeys(const NamespaceState& state) {
     if (std::ranges::any_of(keys, is_open)) return true;
   } while (keys.size() == kKeysPerLock);
   return false;
+}
+
+// Has the group make `step` and later ones again. Who has joined since all had
+// left the keys that come may have been told a later step, and would pass over
+// this one: it is lost, and joins again. REQUIRES: the mutex is held.
+void RepeatFrom(Transaction& transaction, Step step) {
+  NamespaceState& state = transaction.state();
+  state.workers->RepeatFrom(step);
+  std::vector<uint32_t> ranks;
+  for (const MemberStatus& member : state.workers->List(state.Now())) {
+    if (!member.live) continue;
+    state.workers->EndLease(member.worker, state.Now());
+    ranks.push_back(member.worker.rank);
+  }
+  if (ranks.empty()) return;
+  LoseWorkers(transaction, ranks);
+  OnWorkersGone(transaction, ranks);
 }
 
 // Takes the key out of the table. Nobody waits for it: it was closed before, or
@@ -191,8 +209,8 @@ void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   }
   state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
                             has_keys);
-  state.workers->RepeatFrom(first_unsaved);
-  // Whose steps have gone back waits for less.
+  if (first_unsaved != UINT64_MAX) RepeatFrom(transaction, first_unsaved);
+  // Who waits may do so for less, or as a member that it is no more.
   WakeAll(transaction);
 }
 
