@@ -325,7 +325,10 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     std::erase_if(keys, [&](const KeySnapshot& key) {
       return !is_in_(last.saved.name, key.key);
     });
-    for (const KeySnapshot& key : keys) RepeatFrom(key.first_unsaved, last);
+    for (KeySnapshot& key : keys) {
+      // The group goes back once everything is here.
+      RepeatFrom(std::exchange(key.first_unsaved, UINT64_MAX), last);
+    }
     if (keys.empty()) return absl::OkStatus();
     last.has_come = true;
     return last.name_space->RestoreKeys(std::move(keys), /*have_arrived=*/true);

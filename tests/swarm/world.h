@@ -151,6 +151,9 @@ class World final : public WorldState {
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);
   void Restore(const Action& action);
+  // Restores all that was saved.
+  static absl::Status Fill(Restoration& restoration,
+                           const std::vector<SavedSpace>& saved);
   void EndRestore(const std::vector<SavedSpace>& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginAgain(Space& space, const SavedSpace& saved)
@@ -158,6 +161,10 @@ class World final : public WorldState {
   absl::Status Checkpoint(Server& server, bool is_slow);
   void Move(const Action& action);
   absl::Status MovePartitions(const Action& action, const PartitionSet& set);
+  absl::StatusOr<std::vector<SavedSpace>> SendPartitions(
+      const PartitionSet& set, int num_ahead);
+  void EndMove(const std::vector<SavedSpace>& moved, bool is_whole)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Checks that all or nothing of each call is among these versions of keys.
   void CheckWhole(uint32_t at, const std::map<uint32_t, Version>& versions,
                   absl::string_view by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -8,10 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/cluster/placement_changes.h"
-#include "tests/swarm/elements.h"
 #include "tests/swarm/world.h"
 #include "tests/testing/key_requests.h"
 
@@ -171,11 +169,7 @@ absl::Status World::RestoreLastOf(const std::string& server, Restoration& to) {
     if (!last) return absl::NotFoundError("there is no checkpoint");
     saved = *last;
   }
-  for (const SavedSpace& each : saved) {
-    RETURN_IF_ERROR(to.Begin(each.name_space));
-    RETURN_IF_ERROR(to.Add(CopiesOf(each.keys)));
-  }
-  return to.Commit();
+  return Fill(to, saved);
 }
 
 void World::MoveOrRestore(Server& server, const ClusterServer* to,

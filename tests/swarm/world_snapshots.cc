@@ -1,6 +1,8 @@
 // How the world saves the store and has it again.
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -183,17 +185,20 @@ void World::Restore(const Action& action) {
   Run([this, saved = std::move(saved)] {
     const auto restoration =
         servers_[0]->store().StartRestoration(OnExisting::kReplace);
-    absl::Status status;
-    for (const SavedSpace& each : saved) {
-      std::vector<KeySnapshot> keys = CopiesOf(each.keys);
-      status.Update(restoration->Begin(each.name_space));
-      if (status.ok()) status.Update(restoration->Add(std::move(keys)));
-    }
-    if (status.ok()) status = restoration->Commit();
+    const absl::Status status = Fill(*restoration, saved);
     MutexLock lock(&mutex_);
     --num_restoring_;
     if (status.ok()) EndRestore(saved);
   });
+}
+
+absl::Status World::Fill(Restoration& restoration,
+                         const std::vector<SavedSpace>& saved) {
+  for (const SavedSpace& each : saved) {
+    RETURN_IF_ERROR(restoration.Begin(each.name_space));
+    RETURN_IF_ERROR(restoration.Add(CopiesOf(each.keys)));
+  }
+  return restoration.Commit();
 }
 
 void World::EndRestore(const std::vector<SavedSpace>& saved) {
@@ -272,23 +277,44 @@ void World::Move(const Action& action) {
 absl::Status World::MovePartitions(const Action& action,
                                    const PartitionSet& set) {
   MemoryTensorStore& store = servers_[0]->store();
-  absl::Status status;
-  Reader ahead(Pause::kNetwork);
-  for (int i = 0; i < action.how / 8 % 4 && status.ok(); ++i) {
-    status = store.TakeChanges(set, ahead);
-  }
-  if (!status.ok()) {
+  const absl::StatusOr<std::vector<SavedSpace>> sent =
+      SendPartitions(set, /*num_ahead=*/action.how / 8 % 4);
+  if (!sent.ok() || action.how % 4 == 0) {
     store.Unfence();
-    return status;
+    return sent.status();
   }
-  // Rounds that do not close end the move.
-  int num_looks = 0;
+  store.FenceReads();
+  store.GiveAway();
+  // Nobody asks the other server before it has all keys.
+  servers_[0]->backend().SetSlow(false);
+  servers_[0]->backend().FailNext(0);
+  const auto adoption = store.StartAdoption(set);
+  const absl::Status status = Fill(*adoption, *sent);
+  PartitionSet all = {.num_partitions = kNumPartitions};
+  for (uint32_t i = 0; i < kNumPartitions; ++i) all.partitions.push_back(i);
+  store.Own(all);
+  MutexLock lock(&mutex_);
+  EndMove(Joined(*sent), status.ok());
+  return status;
+}
+
+// Returns what the stages of a move send: so many ahead, and the last one,
+// after which the keys stay fenced.
+absl::StatusOr<std::vector<SavedSpace>> World::SendPartitions(
+    const PartitionSet& set, int num_ahead) {
+  MemoryTensorStore& store = servers_[0]->store();
+  Reader ahead(Pause::kNetwork);
+  for (int i = 0; i < num_ahead; ++i) {
+    RETURN_IF_ERROR(store.TakeChanges(set, ahead));
+  }
   {
     MutexLock lock(&mutex_);
     fenced_ = set;
     fenced_since_ = ++moment_;
   }
-  status = store.Fence(set, [&] {
+  // Rounds that do not close end the move.
+  int num_looks = 0;
+  const absl::Status fenced = store.Fence(set, [&] {
     return ++num_looks < 8 ? absl::OkStatus()
                            : absl::UnavailableError("rounds are open");
   });
@@ -296,41 +322,25 @@ absl::Status World::MovePartitions(const Action& action,
     MutexLock lock(&mutex_);
     fenced_.reset();
   }
-  Reader reader;
-  if (status.ok()) status = store.TakeSnapshotOfFenced(reader);
-  if (!status.ok() || action.how % 4 == 0) {
-    store.Unfence();
-    return status;
-  }
-  store.FenceReads();
-  store.GiveAway();
-  std::vector<SavedSpace> saved = ahead.Take();
-  for (SavedSpace& each : reader.Take()) saved.push_back(std::move(each));
-  // Nobody asks the other server before it has all keys.
-  servers_[0]->backend().SetSlow(false);
-  servers_[0]->backend().FailNext(0);
-  const auto adoption = store.StartAdoption(set);
-  for (const SavedSpace& each : saved) {
-    std::vector<KeySnapshot> keys = CopiesOf(each.keys);
-    status.Update(adoption->Begin(each.name_space));
-    if (status.ok()) status.Update(adoption->Add(std::move(keys)));
-  }
-  if (status.ok()) status = adoption->Commit();
-  PartitionSet all = {.num_partitions = kNumPartitions};
-  for (uint32_t i = 0; i < kNumPartitions; ++i) all.partitions.push_back(i);
-  store.Own(all);
-  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(fenced);
+  Reader last;
+  RETURN_IF_ERROR(store.TakeSnapshotOfFenced(last));
+  std::vector<SavedSpace> sent = ahead.Take();
+  std::ranges::move(last.Take(), std::back_inserter(sent));
+  return sent;
+}
+
+// The keys that have moved go on from there; nobody knows how if that failed.
+void World::EndMove(const std::vector<SavedSpace>& moved, bool is_whole) {
   for (Space& space : spaces_) {
-    for (const SavedSpace& each : Joined(saved)) {
+    for (const SavedSpace& each : moved) {
       if (each.name_space.uid != space.uid) continue;
       BeginAgain(space, each);
-      if (!status.ok()) {
-        for (KeyLedger& ledger : space.ledgers) ledger.Forget();
-        space.keys.fill(Known::kUnknown);
-      }
+      if (is_whole) continue;
+      for (KeyLedger& ledger : space.ledgers) ledger.Forget();
+      space.keys.fill(Known::kUnknown);
     }
   }
-  return status;
 }
 
 }  // namespace tensorkv::swarm

@@ -137,9 +137,9 @@ class Namespace {
   // ResourceExhausted.
   absl::Status RestoreSeries(const NamespaceSnapshot& snapshot);
   // Takes versions and the steps of the group over from `snapshot`, as the keys
-  // of that server are all here. Contributions to `first_unsaved` and later
-  // steps are to be made again. The group is that of `snapshot`, if no call has
-  // found a key here yet and no worker has come.
+  // of that server are all here. If contributions to `first_unsaved` and later
+  // steps are to be made again, members are lost. The group is that of
+  // `snapshot`, if no call has found a key here and no worker has come.
   void Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved);
   // Has versions, and the group, go on as PartitionMoves::StartTakeover says,
   // after keys of a lost server have come from its checkpoint. `had_keys` says

@@ -121,42 +121,84 @@ TEST_P(ArrivalTest, UpdateOfADeletedKeyMakesNoVersionOfTheKeyThatFollows) {
   EXPECT_LT((*late.answer)->results[0].version, next.version);
 }
 
-using TakeoverTest = testing::ScriptedStoreTest;
+// Keys that come to a group that has keys here, of workers that do not join.
+class ArrivalAtGroupTest : public ArrivalTest {
+ protected:
+  ArrivalAtGroupTest() {
+    CreateSyncNamespace(2);
+    saved_.config = testing::ConfigOf(testing::Described(store_, "sync"));
+    saved_.uid = testing::Described(store_, "sync").uid();
+  }
+  // A key of another partition than "w", of which a contribution to step 1 was
+  // left behind.
+  std::vector<KeySnapshot> Arriving() const {
+    std::vector<KeySnapshot> keys(1);
+    keys[0].key = "k";
+    while (PartitionOf("sync", keys[0].key, 2) == own_.partitions[0]) {
+      keys[0].key += "k";
+    }
+    keys[0].value = Filled(3);
+    keys[0].first_unsaved = 1;
+    return keys;
+  }
+
+  const PartitionSet own_ = {.num_partitions = 2,
+                             .partitions = {PartitionOf("sync", "w", 2)}};
+  const PartitionSet arriving_ = {.num_partitions = 2,
+                                  .partitions = {1 - own_.partitions[0]}};
+  NamespaceSnapshot saved_ = {.name = "sync"};
+};
 
 // Else it would wait for a round that nobody has to make before the steps that
 // come before it have been made again.
-TEST_F(TakeoverTest,
+TEST_P(ArrivalAtGroupTest,
        PullThatWaitsIsAnsweredAsOneThatComesWhenStepsHaveGoneBack) {
-  CreateSyncNamespace(2);
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   ASSERT_OK(Push(SyncPush(1, 1, 1)));
   ASSERT_OK(Push(SyncPush(0, 2, 1)));
-  testing::Inbox<PullReply> waiting;
-  store_.Pull(SyncPull(0), {}, waiting.Callback());
-  ASSERT_TRUE(waiting.is_empty());
-  const uint32_t partition = 1 - PartitionOf("sync", "w", 2);
-  NamespaceSnapshot saved = {.name = "sync"};
-  saved.config = testing::ConfigOf(testing::Described(store_, "sync"));
-  saved.uid = testing::Described(store_, "sync").uid();
   for (uint32_t rank = 0; rank < 2; ++rank) {
-    saved.workers.push_back({.worker = {.rank = rank}, .step = 1});
+    saved_.workers.push_back({.worker = {.rank = rank}, .step = 1});
   }
-  std::vector<KeySnapshot> keys(1);
-  keys[0].key = "k";
-  while (PartitionOf("sync", keys[0].key, 2) != partition) keys[0].key += "k";
-  keys[0].value = Filled(3);
+  testing::Inbox<PullReply> before;
+  testing::Inbox<PullReply> between;
+  store_.Pull(SyncPull(0), {}, before.Callback());
 
-  const auto takeover =
-      store_.StartTakeover({.num_partitions = 2, .partitions = {partition}});
-  ASSERT_OK(takeover->Begin(saved));
-  ASSERT_OK(takeover->Add(std::move(keys)));
-  ASSERT_OK(takeover->Commit());
+  const auto arrival = (moves().*GetParam())(arriving_);
+  ASSERT_OK(arrival->Begin(saved_));
+  ASSERT_OK(arrival->Add(Arriving()));
+  // It may come to nothing yet.
+  store_.Pull(SyncPull(0), {}, between.Callback());
+  ASSERT_TRUE(before.is_empty() && between.is_empty());
+  ASSERT_OK(arrival->Commit());
 
-  ASSERT_FALSE(waiting.is_empty());
-  ASSERT_OK(*waiting.answer);
   ASSERT_OK_AND_ASSIGN(const Value value, Pull(SyncPull(0)));
-  EXPECT_EQ(First((*waiting.answer)->values[0]), First(value));
+  for (testing::Inbox<PullReply>* const each : {&before, &between}) {
+    ASSERT_FALSE(each->is_empty());
+    ASSERT_OK(*each->answer);
+    EXPECT_EQ(First((*each->answer)->values[0]), First(value));
+  }
 }
+
+// The server knows of no step of theirs any more, but nobody has told them to
+// go back.
+TEST_P(ArrivalAtGroupTest,
+       RoundsOfWorkersThatDoNotJoinCloseBeforeTheirKeyMoves) {
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  const auto arrival = (moves().*GetParam())(arriving_);
+  ASSERT_OK(arrival->Begin(saved_));
+  ASSERT_OK(arrival->Add(Arriving()));
+  ASSERT_OK(arrival->Commit());
+
+  EXPECT_THAT(
+      moves().Fence(own_, [] { return absl::CancelledError("it waits"); }),
+      testing::StatusIs(absl::StatusCode::kCancelled));
+
+  moves().Unfence();
+}
+
+INSTANTIATE_TEST_SUITE_P(AllWays, ArrivalAtGroupTest,
+                         ::testing::Values(&PartitionMoves::StartAdoption,
+                                           &PartitionMoves::StartTakeover));
 
 }  // namespace
 }  // namespace tensorkv

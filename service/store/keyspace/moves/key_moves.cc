@@ -13,6 +13,7 @@
 #include "service/store/keyspace/snapshots/restored_counts.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/keyspace/workers/membership.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -30,10 +31,11 @@ void ForEachFencedKeyWithRounds(const NamespaceState& state,
 // Returns whether all who have contributed were members, and none is any more.
 // Nobody closes then the rounds that are open, nor makes again those that must
 // be pushed again, before they have joined: wherever the keys are by then, they
-// hear to go back to that step. REQUIRES: the mutex is held.
+// hear to go back to that step. Workers that do not join may push all the time,
+// also where their steps have gone back to 0. REQUIRES: the mutex is held.
 bool IsDeserted(const NamespaceState& state) {
   const WorkerGroup& workers = *state.workers;
-  if (workers.num_live() > 0) return false;
+  if (workers.num_live() > 0 || workers.max_epoch() == 0) return false;
   const uint32_t end = PushMode::GroupOf(state.config).max_workers;
   int64_t num_contributors = 0;
   for (uint32_t rank = 0; rank < end; ++rank) {
@@ -60,6 +62,23 @@ bool HasOpenKeys(const NamespaceState& state) {
     if (std::ranges::any_of(keys, is_open)) return true;
   } while (keys.size() == kKeysPerLock);
   return false;
+}
+
+// Has the group make `step` and later ones again. Who has joined since all had
+// left the keys that come may have been told a later step, and would pass over
+// this one: it is lost, and joins again. REQUIRES: the mutex is held.
+void RepeatFrom(Transaction& transaction, Step step) {
+  NamespaceState& state = transaction.state();
+  state.workers->RepeatFrom(step);
+  std::vector<uint32_t> ranks;
+  for (const MemberStatus& member : state.workers->List(state.Now())) {
+    if (!member.live) continue;
+    state.workers->EndLease(member.worker, state.Now());
+    ranks.push_back(member.worker.rank);
+  }
+  if (ranks.empty()) return;
+  LoseWorkers(transaction, ranks);
+  OnWorkersGone(transaction, ranks);
 }
 
 // Takes the key out of the table. Nobody waits for it: it was closed before, or
@@ -174,8 +193,8 @@ absl::Status Namespace::RestoreSeries(const NamespaceSnapshot& snapshot) {
 }
 
 void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
-  NamespaceState& state = *state_;
-  MutexLock lock(&state.mutex);
+  Transaction transaction(*state_);
+  NamespaceState& state = transaction.state();
   state.version_floor = std::max(state.version_floor, snapshot.max_version);
   // Also of keys that come with versions from before their restore.
   state.restored_versions =
@@ -190,7 +209,9 @@ void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   }
   state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
                             has_keys);
-  state.workers->RepeatFrom(first_unsaved);
+  if (first_unsaved != UINT64_MAX) RepeatFrom(transaction, first_unsaved);
+  // Who waits may do so for less, or as a member that it is no more.
+  WakeAll(transaction);
 }
 
 bool Namespace::HasKeys() const {

@@ -337,9 +337,11 @@ class SyncMode final : public PushMode {
   // harm when it is pushed again; only the worker knows which keys belong to a
   // step.
   Step NextStepOf(uint32_t rank) const override {
-    return shared_->to_repush.LowestOf(
-        rank, std::max({workers().step_of(rank), workers().first_step_of(rank),
-                        Step{1}}));
+    const Step last = std::max(
+        {workers().step_of(rank), workers().first_step_of(rank), Step{1}});
+    // The rank may have gone back further, as keys that came from elsewhere
+    // lack an earlier step.
+    return std::min(last, shared_->to_repush.LowestOf(rank, last));
   }
 
  private:

@@ -1,6 +1,10 @@
 // Keys that are fenced for a move: what the move waits for, and what it does
 // not wait for.
 
+#include <string>
+#include <vector>
+
+#include "contract/placement.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
@@ -89,6 +93,79 @@ TEST_F(KeyMovesTest, MoveDoesNotWaitForAChangeOfRules) {
               ::testing::Each(::testing::Field(
                   &NamespaceSnapshot::has_only_changes, true)));
   store_.Unfence();
+}
+
+// "k" moves without a round that a group has left open which nobody is left of.
+class DesertedKeyTest : public KeyMovesTest {
+ protected:
+  // The group of two has closed step 1 of "w" alone, and a has gone on to step
+  // 2 of it, before both are lost.
+  void Desert() {
+    CreateSync(2);
+    AddKey("k");  // of another partition than "w"
+    const Worker a = Join("a");
+    const Worker b = Join("b");
+    ASSERT_OK(Push("w", a, 1));
+    ASSERT_OK(Push("k", a, 1));
+    ASSERT_OK(Push("w", b, 1));
+    ASSERT_OK(Push("w", a, 2));
+    LoseAllBut({});
+  }
+  // `meanwhile` runs where the key is at neither server.
+  void Move(absl::FunctionRef<void()> meanwhile) {
+    const PartitionSet set = {.num_partitions = 2,
+                              .partitions = {PartitionOf("n", "k", 2)}};
+    ASSERT_OK(store_.Fence(
+        set, [] { return absl::CancelledError("a round is open"); }));
+    ASSERT_OK(store_.TakeSnapshotOfFenced(sink_));
+    store_.FenceReads();
+    store_.GiveAway();
+    meanwhile();
+    const auto adoption = store_.StartAdoption(set);
+    for (const NamespaceSnapshot& each : sink_.namespaces) {
+      if (each.name != "n") continue;
+      ASSERT_OK(adoption->Begin(each));
+    }
+    ASSERT_OK(adoption->Add(sink_.keys));
+    ASSERT_OK(adoption->Commit());
+    store_.Own({.num_partitions = 2, .partitions = {0, 1}});
+  }
+  // Both do as they are told, one after the other.
+  void GoOn() {
+    for (const char* const name : {"a", "b"}) {
+      const absl::StatusOr<JoinReply> told = TryJoin(name);
+      ASSERT_OK(told);
+      for (Step step = told->next_step(); step <= 2; ++step) {
+        EXPECT_OK(Push("w", WorkerOf(told->worker()), step));
+        EXPECT_OK(Push("k", WorkerOf(told->worker()), step));
+      }
+    }
+    EXPECT_EQ(Describe().rounds_open(), 0u);
+  }
+  absl::Status Push(const std::string& key, const Worker& worker, Step step) {
+    PushRequest request = ScriptedStoreTest::PushOf(key, 1);
+    request.name_space = "n";
+    request.worker = worker;
+    request.step = step;
+    return ScriptedStoreTest::Push(std::move(request)).status();
+  }
+};
+
+TEST_F(DesertedKeyTest,
+       StepThatItLacksComesBeforeALaterOneThatMustBePushedAgain) {
+  Desert();
+  Move([] {});
+
+  GoOn();
+}
+
+TEST_F(DesertedKeyTest, WhoWasToldALaterStepBeforeItArrivedJoinsAgain) {
+  Desert();
+  Worker a;
+  Move([&] { a = Join("a"); });
+
+  EXPECT_THAT(Push("k", a, 2), HasReason(Reason::kLeaseLost));
+  GoOn();
 }
 
 }  // namespace namespace_members_test
