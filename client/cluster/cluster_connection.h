@@ -173,6 +173,10 @@ class ClusterConnection final : public TaskConnection {
     return snapshots_.Make(request, limit);
   }
 
+  // Tells what changes at any of the servers, as MergedWatch asks them.
+  Task<absl::StatusOr<WatchReply>> Route(const WatchRequest& request,
+                                         const CallLimit& limit);
+
   // These are about namespaces and rules.
   Task<absl::StatusOr<CreateNamespaceReply>> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);

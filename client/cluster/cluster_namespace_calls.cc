@@ -17,7 +17,9 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/merged_watch.h"
 #include "client/cluster/share_outcomes.h"
+#include "contract/duration.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -187,6 +189,34 @@ Task<absl::StatusOr<ListNamespacesReply>> ClusterConnection::Route(
                       co_await servers_.Placement(limit));
   pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
   co_return MergePages(std::move(pages), request.page_size());
+}
+
+Task<absl::StatusOr<WatchReply>> ClusterConnection::Route(
+    const WatchRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(std::vector<std::string> servers,
+                      co_await servers_.HomeFirst(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                      co_await KnowAt(servers.front(), request.namespace_(),
+                                      request.namespace_uid(), limit));
+  if (known.is_mirrored) servers.resize(1);
+  CO_ASSIGN_OR_RETURN(MergedWatch watch,
+                      MergedWatch::Create(request, std::move(servers)));
+  const absl::Duration max_wait = request.has_max_wait()
+                                      ? DurationIn(request.max_wait())
+                                      : absl::InfiniteDuration();
+  const CallLimit wait = limit.Within(max_wait);
+  const auto ask = [&](size_t i, const CallLimit& of_share) {
+    return servers_.At(watch.server(i), watch.request(i), of_share);
+  };
+  for (;;) {
+    watch.BeginRound(wait.TimeLeft());
+    Replies<WatchReply> replies =
+        co_await servers_.AtOnce<absl::StatusOr<WatchReply>>(
+            watch.num_servers(), limit, ask);
+    CO_ASSIGN_OR_RETURN(std::vector<WatchReply> all, AllOf(std::move(replies)));
+    const bool is_over = wait.TimeLeft() <= absl::ZeroDuration();
+    if (watch.Take(std::move(all)) || is_over) co_return watch.Reply();
+  }
 }
 
 // --- What is known of them --------------------------------------------------

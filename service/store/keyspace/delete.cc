@@ -71,7 +71,7 @@ absl::StatusOr<DeleteReply> DeleteKeys(NamespaceState& state,
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);
     RemoveKey(transaction, *existing);
-    transaction.MarkChanged();
+    state.changes.Record(ChangeKind::kDelete, key, 0, transaction.revision());
     ++num_deleted;
   }
   for (const size_t i : found) Wake(transaction, request.keys(i));

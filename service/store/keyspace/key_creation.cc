@@ -278,7 +278,10 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
                     : state_.keys.Find(request_.entries[i].key, hashes_[i]);
     reply.versions.push_back(wanted[i] ? Replace(existing, i)
                                        : existing->version);
-    if (wanted[i]) status.Update(made_(transaction_, i, *keys_[i]));
+    if (!wanted[i]) continue;
+    status.Update(made_(transaction_, i, *keys_[i]));
+    state_.changes.Record(ChangeKind::kValue, keys_[i]->name(),
+                          keys_[i]->version, transaction_.revision());
   }
   for (const InitEntry& entry : request_.entries) {
     Wake(transaction_, entry.key);

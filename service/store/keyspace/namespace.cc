@@ -51,6 +51,8 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.contributions_fenced = state.counts.contributions_fenced;
   status.guard_counts = state.counts.guarded;
   status.num_snapshots = state.named->num_ready();
+  status.changes_told = state.counts.changes_told;
+  status.watches_compacted = state.counts.watches_compacted;
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;

@@ -36,6 +36,8 @@
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/tensor_placement.h"
 #include "service/store/keyspace/waits.h"
+#include "service/store/keyspace/watch/change_log.h"
+#include "service/store/keyspace/watch/recent_changes.h"
 #include "service/store/keyspace/workers/worker_group.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/store_observer.h"
@@ -64,6 +66,9 @@ struct NamespaceCounts {
   uint64_t contributions_late = 0;
   uint64_t contributions_duplicate = 0;
   uint64_t contributions_fenced = 0;
+  // What watches were told, and how often one was told to begin anew.
+  uint64_t changes_told = 0;
+  uint64_t watches_compacted = 0;
   // Counts what the gradient guard has found, in order of ranks.
   std::vector<GuardCounts> guarded;
 };
@@ -174,6 +179,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::unique_ptr<TensorPlacement> tensor_placement;
   const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
   const std::unique_ptr<DeltaCache> deltas;
+  const std::unique_ptr<ChangeLog> log;
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.
@@ -217,6 +223,9 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);
   EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);
   EarliestAlarm snapshot_alarm ABSL_GUARDED_BY(mutex);
+  // What has ended that `log` has not taken yet, and when it does.
+  RecentChanges changes ABSL_GUARDED_BY(mutex);
+  EarliestAlarm change_alarm ABSL_GUARDED_BY(mutex);
   NamespaceCounts counts ABSL_GUARDED_BY(mutex);
 };
 

@@ -67,6 +67,8 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
   if (request.has_bytes()) share.bytes = request.bytes();
   state.named->Name(share, *number,
                     {request.servers().begin(), request.servers().end()}, now);
+  state.changes.Record(ChangeKind::kSnapshot, series.name, share.number,
+                       share.revision);
   const CreateSnapshotReply reply = NamedReply(share);
   TrimSeries(transaction, series);
   Wake(transaction, SnapshotTopic(series.name));

@@ -140,7 +140,11 @@ void OpenReadySnapshots(Transaction& transaction) {
     }
     Series& series = *next->series;
     state.named->SetReady(*next);
-    if (!next->is_share) TrimSeries(transaction, series);
+    if (!next->is_share) {
+      state.changes.Record(ChangeKind::kSnapshot, series.name, next->number,
+                           next->revision);
+      TrimSeries(transaction, series);
+    }
     Wake(transaction, SnapshotTopic(series.name));
   }
 }
