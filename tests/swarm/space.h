@@ -139,6 +139,16 @@ struct Answered {
 // The namespace of a cluster in which members join and leave, and no keys are.
 inline constexpr absl::string_view kMembers = "members";
 
+// What a watch of a namespace has told.
+struct Watched {
+  std::string token;
+  // By key, or series: the last that was told, and the highest ever.
+  std::map<std::string, uint64_t> told;
+  std::map<std::string, uint64_t> floors;
+  // The last answer was that there is no more.
+  bool is_done = false;
+};
+
 // One namespace as its callers know it.
 struct Space {
   explicit Space(const SpacePlan& plan) : plan(plan) {
@@ -192,6 +202,8 @@ struct Space {
   // Calls under way that change rules, and how many have begun or ended.
   int num_ruling = 0;
   uint64_t num_rulings = 0;
+
+  Watched watched;
 
   // By rank: who had it last; kNumActors: nobody.
   std::array<uint32_t, kNumActors> last_actor = {};

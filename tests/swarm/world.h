@@ -139,6 +139,14 @@ class World final : public WorldState {
                        const std::map<uint32_t, Version>& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // --- Watches (world_watch.cc) ----------------------------------------------
+  void Watch(const Action& action);
+  void TakeWatched(const Call& call, const WatchRequest& request,
+                   const absl::StatusOr<WatchReply>& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckWatches();
+  void CompareWatched(uint32_t at);
+
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);
   void Restore(const Action& action);
