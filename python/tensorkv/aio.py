@@ -163,6 +163,7 @@ class Coroutines:
 
 # aio.pyi has the methods of each.
 ClientCoroutines = KVStoreCoroutines = ReaderCoroutines = Coroutines
+WatchCoroutines = Coroutines
 
 
 async def _made_by(
