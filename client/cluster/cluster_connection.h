@@ -163,21 +163,18 @@ class ClusterConnection final : public TaskConnection {
                                              const PlacementPtr& known,
                                              const CallLimit& limit);
 
-  // Snapshots.
+  // These are about snapshots.
   Task<absl::StatusOr<CreateSnapshotReply>> Route(
       const CreateSnapshotRequest& request, const CallLimit& limit);
-  // All others about snapshots.
   template <typename Request>
   requires kIsOfSnapshots<Request> Task<absl::StatusOr<ReplyTo<Request>>> Route(
       const Request& request, const CallLimit& limit) {
     return snapshots_.Make(request, limit);
   }
 
-  // Tells what changes at any of the servers, as MergedWatch asks them.
+  // These are about namespaces and rules, and what changes (MergedWatch).
   Task<absl::StatusOr<WatchReply>> Route(const WatchRequest& request,
                                          const CallLimit& limit);
-
-  // These are about namespaces and rules.
   Task<absl::StatusOr<CreateNamespaceReply>> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
   Task<absl::StatusOr<DescribeNamespaceReply>> Route(
