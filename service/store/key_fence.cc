@@ -1,6 +1,7 @@
 #include "service/store/key_fence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -107,24 +108,25 @@ void KeyFence::MarkGone(const PartitionSet& partitions) {
   Change([&](View& view) { view.Set(partitions, View::State::kGone); });
 }
 
-void KeyFence::Reopen(const PartitionSet& partitions) {
+PartitionSet KeyFence::Reopen(const PartitionSet& partitions) {
   const auto is_gone = [](const View& view, uint32_t partition) {
     return partition < view.states_.size() &&
            view.states_[partition] == View::State::kGone;
   };
+  PartitionSet reopened = {.num_partitions = partitions.num_partitions};
   const auto now = view();
+  if (now == nullptr) return reopened;
+  std::ranges::copy_if(partitions.partitions,
+                       std::back_inserter(reopened.partitions),
+                       [&](uint32_t each) { return is_gone(*now, each); });
   // Calls that wait look at each new view.
-  if (now == nullptr ||
-      std::ranges::none_of(partitions.partitions, [&](uint32_t each) {
-        return is_gone(*now, each);
-      })) {
-    return;
-  }
+  if (reopened.partitions.empty()) return reopened;
   Change([&](View& view) {
-    for (const uint32_t each : partitions.partitions) {
+    for (const uint32_t each : reopened.partitions) {
       if (is_gone(view, each)) view.states_[each] = View::State::kOpen;
     }
   });
+  return reopened;
 }
 
 }  // namespace tensorkv

@@ -99,8 +99,9 @@ class KeyFence {
   // Marks partitions as another server's, also while their keys come here:
   // calls about them fail with WRONG_SERVER.
   void MarkGone(const PartitionSet& partitions);
-  // Opens those of `partitions` that are gone; fenced ones stay fenced.
-  void Reopen(const PartitionSet& partitions);
+  // Opens those of `partitions` that are gone, and returns them; fenced ones
+  // stay fenced.
+  PartitionSet Reopen(const PartitionSet& partitions);
 
  private:
   // Replaces the view by a changed copy, or by null if all partitions are open.

@@ -57,7 +57,9 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
                         absl::StrCat("server, ", device_name_), device_bytes)),
       max_retained_bytes_(max_retained_bytes),
       retained_on_host_(Unbounded()),
-      retained_on_device_(has_gpu() ? Unbounded() : retained_on_host_) {}
+      retained_on_device_(has_gpu() ? Unbounded() : retained_on_host_),
+      changes_(
+          std::make_unique<ChangeMemory>(ChangeMemory::LimitOf(host_bytes))) {}
 
 absl::Status ServerBudgets::CheckRetained(const BytesNeeded& more,
                                           const BytesNeeded& freed) const {

@@ -99,6 +99,7 @@ struct NamespaceSummary {
   uint64_t num_snapshots = 0;
   uint64_t changes_told = 0;
   uint64_t watches_compacted = 0;
+  uint64_t change_log_bytes = 0;
 };
 
 // A round that waits for contributions.

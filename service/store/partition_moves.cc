@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -418,7 +419,16 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  fence_.Reopen(partitions);
+  const PartitionSet reopened = fence_.Reopen(partitions);
+  if (reopened.partitions.empty()) return;
+  const auto has_come = std::make_shared<const IsIn>(reopened);
+  for (const std::string& name : Names()) {
+    const absl::StatusOr<NamespacePtr> found = Find(name);
+    if (!found.ok() || (*found)->is_mirrored()) continue;
+    (*found)->TellArrived([name, has_come](absl::string_view key) {
+      return (*has_come)(name, key);
+    });
+  }
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

@@ -280,6 +280,8 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
                                        : existing->version);
     if (!wanted[i]) continue;
     status.Update(made_(transaction_, i, *keys_[i]));
+    // What comes from another server is told once it is this one's.
+    if (source_ == KeySource::kServer) continue;
     state_.changes.Record(ChangeKind::kValue, keys_[i]->name(),
                           keys_[i]->version, transaction_.revision());
   }
@@ -301,7 +303,7 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
     EndPullsOfRounds(transaction_, *existing,
                      [&] { return WasReplaced(existing->name()); });
     state_.watches.Move(existing, key.get());
-    RemoveKey(transaction_, *existing);
+    RemoveKey(transaction_, *existing, Removal::kReplace);
   } else {
     key->version = state_.version_floor + 1;
   }

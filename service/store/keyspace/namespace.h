@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -124,6 +125,9 @@ class Namespace {
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Removes the keys of these names that are there, in the same way.
   void DropKeys(absl::Span<const std::string> names);
+  // Has watches told of the keys whose names are `chosen`, which are this
+  // server's now. Returns at once; locks the mutex for some keys at a time.
+  void TellArrived(std::function<bool(absl::string_view key)> chosen);
   // Gets ready for keys of this namespace that come from another server. If
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.

@@ -33,18 +33,6 @@ CallWindowOptions WindowOptions(uint64_t budget_bytes,
 constexpr uint64_t kShareOfDeltas = 8;
 constexpr uint64_t kMaxDeltaBytes = 1 << 30;
 
-// Says how much of the budget changes may take that watches may yet be told,
-// beside it, and how much is enough for any.
-constexpr uint64_t kShareOfChanges = 64;
-constexpr uint64_t kMinChangeBytes = 64 << 10;
-constexpr uint64_t kMaxChangeBytes = 64 << 20;
-
-uint64_t BytesOfChanges(const NamespaceEnvironment& environment) {
-  return std::clamp(
-      environment.budgets->host()->limit_bytes() / kShareOfChanges,
-      kMinChangeBytes, kMaxChangeBytes);
-}
-
 // A namespace that is created later has a higher one, as far as clocks go.
 uint64_t NewUid() {
   return static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
@@ -82,12 +70,13 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       deltas(std::make_unique<DeltaCache>(
           std::min(environment.budgets->host()->limit_bytes() / kShareOfDeltas,
                    kMaxDeltaBytes))),
-      log(std::make_unique<ChangeLog>(BytesOfChanges(environment))),
+      log(std::make_unique<ChangeLog>(environment.budgets->changes())),
+      watch_calls(std::make_unique<WatchCalls>(*this)),
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))),
-      changes(BytesOfChanges(environment)) {}
+      changes(environment.budgets->changes()) {}
 
 absl::Status NamespaceState::NoSuchKey(absl::string_view key) const {
   return WithReason(

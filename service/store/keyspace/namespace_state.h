@@ -38,6 +38,7 @@
 #include "service/store/keyspace/waits.h"
 #include "service/store/keyspace/watch/change_log.h"
 #include "service/store/keyspace/watch/recent_changes.h"
+#include "service/store/keyspace/watch/watch_calls.h"
 #include "service/store/keyspace/workers/worker_group.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/store_observer.h"
@@ -66,9 +67,6 @@ struct NamespaceCounts {
   uint64_t contributions_late = 0;
   uint64_t contributions_duplicate = 0;
   uint64_t contributions_fenced = 0;
-  // What watches were told, and how often one was told to begin anew.
-  uint64_t changes_told = 0;
-  uint64_t watches_compacted = 0;
   // Counts what the gradient guard has found, in order of ranks.
   std::vector<GuardCounts> guarded;
 };
@@ -116,6 +114,11 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // what it would do, false is returned and the task is left as it is.
   bool Submit(TaskPool::Task&& task) {
     return environment.pool->Submit(name, std::move(task));
+  }
+  // Does so with a task for those who only read, which stands in no push's way.
+  // No name of a namespace begins as this owner's.
+  bool SubmitRead(TaskPool::Task&& task) {
+    return environment.pool->Submit("\2" + name, std::move(task));
   }
   // Has the pool run `task`, or runs it here if the store has ended.
   void Run(TaskPool::Task task) {
@@ -179,7 +182,9 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::unique_ptr<TensorPlacement> tensor_placement;
   const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
   const std::unique_ptr<DeltaCache> deltas;
+  // What watches may be told, and those that wait for it.
   const std::unique_ptr<ChangeLog> log;
+  const std::unique_ptr<WatchCalls> watch_calls;
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.

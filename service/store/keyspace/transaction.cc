@@ -7,7 +7,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/updates/update_runner.h"
-#include "service/store/keyspace/watch/watch_call.h"
+#include "service/store/keyspace/watch/watch_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {

@@ -91,7 +91,6 @@ using WaitingCallPtr = std::shared_ptr<WaitingCall>;
 // Topics that are no keys: keys have no control characters.
 inline constexpr absl::string_view kProgressTopic = "\2";
 inline constexpr absl::string_view kRulesTopic = "\3";
-inline constexpr absl::string_view kChangesTopic = "\5";
 inline std::string SnapshotTopic(absl::string_view series) {
   return absl::StrCat("\4", series);
 }

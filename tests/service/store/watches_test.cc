@@ -16,6 +16,7 @@
 #include "service/store/keyspace/watch/recent_changes.h"
 #include "service/store/looks.h"
 #include "service/store/memory_tensor_store.h"
+#include "service/store/partition_moves.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/fake_alarms.h"
 #include "tests/testing/namespace_requests.h"
@@ -62,11 +63,12 @@ class WatchesTest : public ::testing::Test {
     request.set_token(reply->token());
     return request;
   }
-  WatchAnswer Start(const WatchRequest& request) {
+  WatchAnswer Start(const WatchRequest& request, CallContext context = {}) {
     const WatchAnswer answer;
-    store_.Watch(request, {}, [answer](absl::StatusOr<WatchReply> reply) {
-      answer.Set(std::move(reply));
-    });
+    store_.Watch(request, std::move(context),
+                 [answer](absl::StatusOr<WatchReply> reply) {
+                   answer.Set(std::move(reply));
+                 });
     return answer;
   }
   // The answer that the call has once an interval has passed.
@@ -75,6 +77,12 @@ class WatchesTest : public ::testing::Test {
     alarms_.Advance(absl::Milliseconds(100));
     if (!answer.HasArrived()) return absl::UnavailableError("none yet");
     return answer.Wait();
+  }
+  static WatchRequest ListingWatch() {
+    WatchRequest request;
+    request.set_prefix("");
+    request.set_initial(true);
+    return request;
   }
   void InitKeys(int begin, int end) {
     for (int i = begin; i < end; ++i) {
@@ -142,6 +150,118 @@ TEST_F(WatchesTest, IsForgottenMinutesAfterTheLastCall) {
   EXPECT_EQ(alarms_.num_pending(), 0);
 }
 
+// It would have to begin anew each time, though nothing has changed that it
+// would be told.
+TEST_F(WatchesTest, IsRememberedFromTheEndOfItsLastCall) {
+  InitKeys(0, 1);
+  WatchRequest request = Begin();
+  request.set_prefix("quiet");
+  const WatchAnswer answer = Start(request);
+  alarms_.Advance(absl::Hours(1));
+  ASSERT_TRUE(answer.HasArrived());
+  ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());
+  request.set_token(reply.token());
+  Push("k0");
+  alarms_.Advance(absl::Seconds(1));
+
+  request.set_prefix("k");
+  ASSERT_OK_AND_ASSIGN(const WatchReply next, AnswerTo(request));
+
+  EXPECT_THAT(next.changes(), SizeIs(1));
+}
+
+// However long it gathers, it is told before its call has to end.
+TEST_F(WatchesTest, GathersForHalfOfItsTimeAtMost) {
+  InitKeys(0, 1);
+  WatchRequest request = Begin();
+  EncodeDuration(absl::Hours(1), request.mutable_interval());
+  const WatchAnswer answer =
+      Start(request, {.timeout = absl::Milliseconds(100)});
+  Push("k0");
+
+  alarms_.Advance(absl::Milliseconds(50));
+
+  ASSERT_TRUE(answer.HasArrived());
+  ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());
+  EXPECT_THAT(reply.changes(), SizeIs(1));
+}
+
+TEST_F(WatchesTest, EndsWithWhatIsInTheLogAtItsEnd) {
+  InitKeys(0, 1);
+  WatchRequest request = Begin();
+  request.set_prefix("other");
+  const WatchAnswer answer = Start(request, {.timeout = absl::Seconds(1)});
+  Push("k0");
+
+  alarms_.Advance(absl::Seconds(2));
+
+  ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());
+  EXPECT_THAT(reply.changes(), SizeIs(0));
+  EXPECT_GT(reply.revision(), 0);
+  EXPECT_NE(reply.token(), request.token());
+}
+
+TEST_F(WatchesTest, IsCancelledAndEndsWithItsStore) {
+  const WatchRequest request = Begin();
+  const auto cancellation = std::make_shared<Cancellation>();
+  const WatchAnswer cancelled = Start(request, {.cancellation = cancellation});
+  const WatchAnswer ended = Start(request);
+
+  cancellation->Cancel();
+  EXPECT_THAT(cancelled.Wait().status(),
+              testing::StatusIs(absl::StatusCode::kCancelled));
+  store_.CancelWaits();
+  EXPECT_FALSE(ended.Wait().ok());
+  EXPECT_FALSE(Start(request).Wait().ok());
+  EXPECT_EQ(Summary().calls_waiting, 0);
+}
+
+TEST_F(WatchesTest, RefusesTokensThatNoReplyHasGiven) {
+  WatchRequest request = Begin();
+  const std::string token = request.token();
+  for (const std::string& forged :
+       {token + "k", token + std::string(1 << 16, 'k'),
+        std::string("\1\xff") + token.substr(2),
+        token.substr(0, 18) + std::string(8, '\xff')}) {
+    request.set_token(forged);
+    EXPECT_THAT(Start(request).Wait().status(),
+                testing::StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+// Those that come from another server are told once they are this one's, and
+// not of this one before, nor after they have gone.
+TEST_F(WatchesTest, TellsOfKeysThatComeOnceTheyAreOwned) {
+  PartitionMoves& moves = store_;
+  const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
+  NamespaceSnapshot name_space = {.name = "default"};
+  name_space.config = testing::ConfigOf(testing::Described(store_));
+  name_space.uid = testing::Described(store_).uid();
+  InitKeys(0, 1);
+  const WatchRequest request = Begin();
+  Push("k0");
+  const WatchAnswer answer = Start(request);
+  std::vector<KeySnapshot> keys(1);
+  keys[0].key = "w";
+  keys[0].value = Full({2}, 1);
+
+  const auto arrival = moves.StartAdoption(all);
+  ASSERT_OK(arrival->Begin(name_space));
+  ASSERT_OK(arrival->Add(std::move(keys)));
+  ASSERT_OK(arrival->Commit());
+  alarms_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(answer.HasArrived());
+  EXPECT_EQ(MakeNow(store_, ListingWatch())->changes_size(), 0);
+  moves.Own(all);
+  alarms_.Advance(RecentChanges::kPause);
+
+  ASSERT_TRUE(answer.HasArrived());
+  ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());
+  ASSERT_THAT(reply.changes(), SizeIs(1));
+  EXPECT_EQ(reply.changes(0).key(), "w");
+  EXPECT_EQ(MakeNow(store_, ListingWatch())->changes_size(), 1);
+}
+
 TEST_F(WatchesTest, AnswersWhenItsWaitIsOver) {
   WatchRequest request = Begin();
   EncodeDuration(absl::Seconds(7), request.mutable_max_wait());
@@ -154,25 +274,34 @@ TEST_F(WatchesTest, AnswersWhenItsWaitIsOver) {
 
   ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());
   EXPECT_THAT(reply.changes(), SizeIs(0));
-  EXPECT_EQ(reply.token(), request.token());
+  EXPECT_FALSE(reply.has_more());
 }
 
-// Those who change keys look at as much, whoever watches.
+// Those who change keys look at as much, whoever watches, and so does who tells
+// watches of it.
 TEST_F(WatchesTest, CostsWritersTheSameForAnyNumberOfWatches) {
   InitKeys(0, 100);
   std::vector<WatchAnswer> waiting;
   const auto looks_of_push = [&] {
     const uint64_t before = num_looks;
     Push("k1");
+    alarms_.Advance(absl::Milliseconds(100));
+    store_.FenceReads();  // wakes all calls that wait for keys or rounds
     return num_looks - before;
   };
   const uint64_t without = looks_of_push();
   const WatchRequest request = Begin();
-  for (int i = 0; i < 1000; ++i) waiting.push_back(Start(request));
+  WatchRequest other = request;
+  other.set_prefix("other");
+  std::vector<WatchAnswer> others;
+  for (int i = 0; i < 1000; ++i) {
+    waiting.push_back(Start(request));
+    others.push_back(Start(other));
+  }
 
   EXPECT_EQ(looks_of_push(), without);
 
-  alarms_.Advance(absl::Milliseconds(100));
+  for (const WatchAnswer& answer : others) EXPECT_FALSE(answer.HasArrived());
   for (const WatchAnswer& answer : waiting) {
     ASSERT_TRUE(answer.HasArrived());
     ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());

@@ -68,7 +68,7 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
   state.named->Name(share, *number,
                     {request.servers().begin(), request.servers().end()}, now);
   state.changes.Record(ChangeKind::kSnapshot, series.name, share.number,
-                       share.revision);
+                       transaction.revision());
   const CreateSnapshotReply reply = NamedReply(share);
   TrimSeries(transaction, series);
   Wake(transaction, SnapshotTopic(series.name));

@@ -7,128 +7,136 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
+#include "contract/slices.h"
 
 namespace tensorkv {
 namespace {
 
-// Bounds what one locking of the log looks at, and what a reply has.
+// Bound what one locking of the log looks at, how often one call locks it, and
+// what a reply has.
 constexpr size_t kChangesPerLock = 4096;
+constexpr size_t kLocksPerCall = 16;
 constexpr size_t kMaxWatchReplyBytes = 256 << 10;
 
-// What a change takes besides its name: the object and its places.
-constexpr uint64_t kChangeOverheadBytes = 160;
-
-}  // namespace
-
-struct ChangeLog::Change {
-  static std::string IdOf(ChangeKind kind, absl::string_view name) {
-    std::string id(1, kind == ChangeKind::kSnapshot ? 's' : 'k');
-    id.append(name.data(), name.size());
-    return id;
-  }
-
-  absl::string_view name() const { return absl::string_view(id).substr(1); }
-  uint64_t bytes() const { return kChangeOverheadBytes + id.size(); }
-  bool Matches(const WatchFilter& filter) const {
-    return kind == ChangeKind::kSnapshot ? filter.MatchesSeries(name())
-                                         : filter.MatchesKey(name());
-  }
-  v1::Change ToProto() const;
-
-  // The name, behind a byte that says whether it is that of a series.
-  std::string id;
-  uint64_t number = 0;
-  uint64_t revision = 0;
-  ChangeKind kind = ChangeKind::kValue;
-};
-
-v1::Change ChangeLog::Change::ToProto() const {
+v1::Change ToProto(const Change& change) {
   v1::Change proto;
-  proto.set_revision(revision);
-  if (kind == ChangeKind::kSnapshot) {
-    proto.set_series(std::string(name()));
-    proto.set_number(number);
+  proto.set_revision(change.revision);
+  if (change.kind == ChangeKind::kSnapshot) {
+    proto.set_series(change.name);
+    proto.set_number(change.number);
     return proto;
   }
-  proto.set_key(std::string(name()));
-  proto.set_version(number);
-  proto.set_deleted(kind == ChangeKind::kDelete);
+  proto.set_key(change.name);
+  proto.set_version(change.number);
+  proto.set_deleted(change.kind == ChangeKind::kDelete);
   return proto;
 }
 
+KeyTelling TellingOf(const LogReading& reading, const Change& change) {
+  if (change.kind == ChangeKind::kSnapshot) {
+    return reading.filter.MatchesSeries(change.name) ? KeyTelling::kTold
+                                                     : KeyTelling::kSkipped;
+  }
+  return reading.filter.MatchesKey(change.name) ? reading.telling(change.name)
+                                                : KeyTelling::kSkipped;
+}
+
+}  // namespace
+
 struct ChangeLog::Contents {
+  using ByName = absl::flat_hash_map<absl::string_view, uint64_t>;
+
+  ByName& By(ChangeKind kind) {
+    return kind == ChangeKind::kSnapshot ? by_series : by_key;
+  }
+
   absl::btree_map<uint64_t, std::unique_ptr<const Change>> changes;
   // The names are those of the changes.
-  absl::flat_hash_map<absl::string_view, uint64_t> by_id;
+  ByName by_key;
+  ByName by_series;
   uint64_t bytes = 0;
-  std::vector<Change> unsettled;
-  uint64_t unsettled_bytes = 0;
 };
 
-ChangeLog::ChangeLog(uint64_t max_bytes)
-    : max_bytes_(max_bytes), contents_(std::make_unique<Contents>()) {}
+ChangeLog::ChangeLog(ChangeMemory& memory)
+    : memory_(memory), contents_(std::make_unique<Contents>()) {}
 
-ChangeLog::~ChangeLog() = default;
+ChangeLog::~ChangeLog() { memory_.Leave(this); }
 
 bool WatchFilter::MatchesKey(absl::string_view name) const {
-  return (prefix && absl::StartsWith(name, *prefix)) || (key && name == *key);
+  if (key && name == *key) return true;
+  if (!prefix || !absl::StartsWith(name, *prefix)) return false;
+  return !absl::StartsWith(name, kSliceMark) ||
+         absl::StartsWith(*prefix, kSliceMark);
 }
 
 bool WatchFilter::MatchesSeries(absl::string_view name) const {
   return series && (series->empty() || name == *series);
 }
 
-void ChangeLog::Add(const RecentChanges::Batch& batch) {
-  MutexLock lock(&mutex_);
-  std::vector<Change> settled = Settle(batch);
-  if (batch.is_lost || contents_->unsettled_bytes > max_bytes_) {
-    ClearLocked();
-    return;
+void ChangeLog::Add(RecentChanges::Batch batch) {
+  if (!std::exchange(has_joined_, true)) {
+    memory_.Join(this, [this] { Trim(); });
   }
-  for (Change& change : settled) Insert(std::move(change));
-  while (contents_->bytes > max_bytes_) {
-    floor_ = contents_->changes.begin()->first;
-    Erase(floor_);
+  const uint64_t told = std::max(this->told(), batch.told);
+  std::vector<Change> settled = Settle(batch, told);
+  if (batch.is_lost || unsettled_bytes_ > memory_.share() / 4) {
+    Break();
+    Clear();
+  } else {
+    for (auto rest = absl::MakeSpan(settled); !rest.empty();) {
+      const size_t size = std::min(rest.size(), kChangesPerLock);
+      MutexLock lock(&mutex_);
+      InsertAll(rest.first(size));
+      rest.remove_prefix(size);
+    }
   }
+  // Whoever finds this finds all of them.
+  told_.store(told, std::memory_order_release);
 }
 
-std::vector<ChangeLog::Change> ChangeLog::Settle(
-    const RecentChanges::Batch& batch) {
-  const uint64_t told = std::max(this->told(), batch.told);
-  told_.store(told, std::memory_order_release);
-  std::vector<Change> settled = std::exchange(contents_->unsettled, {});
-  for (const RecentChanges::Entry& entry : batch.entries) {
-    const auto name = absl::string_view(batch.names)
-                          .substr(entry.name_begin, entry.name_size);
-    settled.push_back({.id = Change::IdOf(entry.kind, name),
-                       .number = entry.number,
-                       .revision = entry.revision,
-                       .kind = entry.kind});
-  }
+std::vector<Change> ChangeLog::Settle(RecentChanges::Batch& batch,
+                                      uint64_t told) {
+  std::vector<Change> settled = std::exchange(unsettled_, {});
+  std::move(batch.changes.begin(), batch.changes.end(),
+            std::back_inserter(settled));
   const auto rest = std::stable_partition(
       settled.begin(), settled.end(),
       [told](const Change& each) { return each.revision <= told; });
-  contents_->unsettled.assign(std::make_move_iterator(rest),
-                              std::make_move_iterator(settled.end()));
+  unsettled_.assign(std::make_move_iterator(rest),
+                    std::make_move_iterator(settled.end()));
   settled.erase(rest, settled.end());
-  contents_->unsettled_bytes = 0;
-  for (const Change& each : contents_->unsettled) {
-    contents_->unsettled_bytes += each.bytes();
-  }
-  // Those of one key are in order, and stay so.
+  unsettled_bytes_ = 0;
+  for (const Change& each : unsettled_) unsettled_bytes_ += each.bytes();
   std::stable_sort(
       settled.begin(), settled.end(),
       [](const Change& a, const Change& b) { return a.revision < b.revision; });
   return settled;
 }
 
+void ChangeLog::InsertAll(absl::Span<Change> changes) {
+  for (Change& change : changes) {
+    Insert(std::move(change));
+    // It may be that the log has to shrink by more than was added.
+    TrimSome(/*max_changes=*/2);
+  }
+  bytes_.store(contents_->bytes, std::memory_order_relaxed);
+}
+
 void ChangeLog::Insert(Change change) {
-  const auto former = contents_->by_id.find(change.id);
-  if (former != contents_->by_id.end()) Erase(former->second);
+  Contents::ByName& by_name = contents_->By(change.kind);
+  const auto former = by_name.find(change.name);
+  if (former != by_name.end()) {
+    const Change& before = *contents_->changes.find(former->second)->second;
+    // A key that has come from another server may be recorded after a change of
+    // it which was admitted before.
+    if (before.kind == change.kind && before.number > change.number) return;
+    Erase(former->second);
+  }
+  if (change.kind == ChangeKind::kGone) return;
   const uint64_t position = last() + 1;
   auto owned = std::make_unique<const Change>(std::move(change));
   contents_->bytes += owned->bytes();
-  contents_->by_id.emplace(owned->id, position);
+  by_name.emplace(owned->name, position);
   contents_->changes.emplace_hint(contents_->changes.end(), position,
                                   std::move(owned));
   last_.store(position, std::memory_order_release);
@@ -137,60 +145,109 @@ void ChangeLog::Insert(Change change) {
 void ChangeLog::Erase(uint64_t position) {
   const auto it = contents_->changes.find(position);
   contents_->bytes -= it->second->bytes();
-  contents_->by_id.erase(it->second->id);
+  contents_->By(it->second->kind).erase(it->second->name);
   contents_->changes.erase(it);
 }
 
-std::shared_ptr<const void> ChangeLog::Clear() {
-  MutexLock lock(&mutex_);
-  return ClearLocked();
-}
-
-std::unique_ptr<ChangeLog::Contents> ChangeLog::ClearLocked() {
-  floor_ = last() + 1;
-  last_.store(floor_, std::memory_order_release);
-  return std::exchange(contents_, std::make_unique<Contents>());
-}
-
-bool ChangeLog::Covers(uint64_t position) const {
-  MutexLock lock(&mutex_);
-  return position >= floor_;
-}
-
-bool ChangeLog::Read(const WatchFilter& filter, uint64_t not_before,
-                     size_t max_changes, uint64_t& position,
-                     WatchReply& reply) const {
-  for (size_t bytes = 0;;) {
+void ChangeLog::Trim() {
+  for (bool has_more = true; has_more;) {
     MutexLock lock(&mutex_);
-    if (position < floor_) return false;
-    if (told() < not_before) return true;
-    if (!ReadSome(filter, max_changes, position, bytes, reply)) return true;
+    has_more = TrimSome(kChangesPerLock);
+    bytes_.store(contents_->bytes, std::memory_order_relaxed);
   }
 }
 
-bool ChangeLog::ReadSome(const WatchFilter& filter, size_t max_changes,
+bool ChangeLog::TrimSome(size_t max_changes) {
+  const uint64_t max_bytes = memory_.share() / 2;
+  for (size_t i = 0; i < max_changes && contents_->bytes > max_bytes; ++i) {
+    const uint64_t oldest = contents_->changes.begin()->first;
+    RaiseFloor(oldest);
+    Erase(oldest);
+  }
+  return contents_->bytes > max_bytes;
+}
+
+void ChangeLog::RaiseFloor(uint64_t floor) {
+  uint64_t now = floor_.load();
+  while (now < floor && !floor_.compare_exchange_weak(now, floor)) {
+  }
+}
+
+// Whoever finds the new position as the last one finds the floor there, too.
+void ChangeLog::Break() {
+  const uint64_t position = last() + 1;
+  RaiseFloor(position);
+  last_.store(position, std::memory_order_release);
+}
+
+void ChangeLog::Clear() {
+  unsettled_ = {};
+  unsettled_bytes_ = 0;
+  auto forgotten = std::make_unique<Contents>();  // it goes without the mutex
+  {
+    MutexLock lock(&mutex_);
+    std::swap(contents_, forgotten);
+    bytes_.store(0, std::memory_order_relaxed);
+  }
+  if (std::exchange(has_joined_, false)) memory_.Leave(this);
+}
+
+bool ChangeLog::Read(const LogReading& reading, uint64_t& position,
+                     WatchReply& reply) const {
+  size_t bytes = 0;
+  for (size_t i = 0; i < kLocksPerCall; ++i) {
+    MutexLock lock(&mutex_);
+    const uint64_t end = last();  // before Covers: see Break
+    if (!Covers(position)) return false;
+    if (told() < reading.not_before) return true;
+    if (!ReadSome(reading, end, position, bytes, reply)) return true;
+  }
+  reply.set_has_more(true);
+  return true;
+}
+
+bool ChangeLog::ReadSome(const LogReading& reading, uint64_t end,
                          uint64_t& position, size_t& bytes,
                          WatchReply& reply) const {
   const auto& changes = contents_->changes;
+  const uint64_t told = this->told();
   auto it = changes.upper_bound(position);
   for (size_t i = 0; i < kChangesPerLock; ++i, ++it) {
     if (it == changes.end()) {
-      position = last();
-      reply.set_revision(told());
+      position = std::max(position, end);
+      reply.set_revision(told);
       return false;
     }
     const Change& change = *it->second;
-    if (change.Matches(filter)) {
+    const KeyTelling telling = TellingOf(reading, change);
+    if (telling == KeyTelling::kLater) return false;
+    if (telling == KeyTelling::kTold) {
       const auto num_changes = static_cast<size_t>(reply.changes_size());
-      if (num_changes == max_changes || bytes > kMaxWatchReplyBytes) {
+      if (num_changes == reading.max_changes || bytes > kMaxWatchReplyBytes) {
         reply.set_has_more(true);
         return false;
       }
-      *reply.add_changes() = change.ToProto();
-      bytes += change.id.size();
+      *reply.add_changes() = ToProto(change);
+      bytes += change.name.size();
     }
     position = it->first;
   }
+  return true;
+}
+
+bool ChangeLog::Visit(
+    uint64_t& position,
+    absl::FunctionRef<void(uint64_t position, const Change&)> visit) const {
+  MutexLock lock(&mutex_);
+  const uint64_t end = last();  // before Covers: see Break
+  if (!Covers(position)) return false;
+  const auto& changes = contents_->changes;
+  auto it = changes.upper_bound(position);
+  for (size_t i = 0; i < kChangesPerLock && it != changes.end(); ++i, ++it) {
+    visit(it->first, *it->second);
+    position = it->first;
+  }
+  if (it == changes.end()) position = std::max(position, end);
   return true;
 }
 

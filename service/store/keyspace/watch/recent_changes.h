@@ -1,73 +1,78 @@
-// What has changed in a namespace since watches were told last.
+// Collects what has changed in a namespace since its log was told last.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WATCH_RECENT_CHANGES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WATCH_RECENT_CHANGES_H_
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "service/store/change_memory.h"
 
 namespace tensorkv {
 
-// What a change is of: a key that has a new value, a key that was deleted, a
-// series with a snapshot that can be read.
-enum class ChangeKind : uint8_t { kValue, kDelete, kSnapshot };
+// Says what has happened: a key has a new value, was deleted, or has gone to
+// another server, which tells of it; a series has a snapshot that can be read.
+enum class ChangeKind : uint8_t { kValue, kDelete, kGone, kSnapshot };
+
+// A change of a key or a series.
+struct Change {
+  // This object, its name and its places take about so much.
+  uint64_t bytes() const { return 160 + name.size(); }
+
+  std::string name;
+  uint64_t number = 0;  // a version, or that of a snapshot
+  uint64_t revision = 0;
+  ChangeKind kind = ChangeKind::kValue;
+};
 
 // RecentChanges collects changes until they are taken to the ChangeLog. Guarded
-// by the namespace's mutex.
+// by the namespace's mutex, under which nothing of it is copied or destroyed.
 //
 // Writers do one thing for all watches together: they append to it, and nothing
 // as long as nobody watches.
 class RecentChanges {
  public:
-  // A change, whose name is a part of Batch::names.
-  struct Entry {
-    uint64_t revision = 0;
-    uint64_t number = 0;  // a version, or that of a snapshot
-    uint64_t name_begin = 0;
-    uint16_t name_size = 0;
-    ChangeKind kind = ChangeKind::kValue;
-  };
   // Changes in the order in which they have ended.
   struct Batch {
-    std::vector<Entry> entries;
-    std::string names;
+    std::deque<Change> changes;
+    uint64_t bytes = 0;
     // All effects up to this revision have ended.
     uint64_t told = 0;
     // Says that there were too many: they are not all here.
     bool is_lost = false;
   };
 
-  // How long changes are collected, at least, before they are taken.
+  // Changes are collected for so long, at least, before they are taken.
   static constexpr absl::Duration kPause = absl::Milliseconds(10);
-  // How long they are collected for watches that may go on.
-  static constexpr absl::Duration kMemory = absl::Minutes(5);
 
-  // `max_bytes` bounds what it collects.
-  explicit RecentChanges(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  // The memory bounds what is collected, and outlives this.
+  explicit RecentChanges(const ChangeMemory& memory) : memory_(memory) {}
 
-  // Has changes collected from now on, for a watch that asks now.
-  void Begin(absl::Duration now) {
-    is_on_ = true;
-    asked_ = now;
-  }
-  // Collects none any more, and forgets those that there are.
-  void End() {
+  // Has changes collected from now on.
+  void Begin() { is_on_ = true; }
+  // Collects none any more. Returns those that there are, which are to be
+  // destroyed without the mutex.
+  [[nodiscard]] Batch End() {
     is_on_ = false;
-    batch_ = {};
+    return std::exchange(batch_, {});
   }
   bool is_on() const { return is_on_; }
-  // Returns whether no watch has asked for so long that none will go on.
-  bool IsForgotten(absl::Duration now) const { return now - asked_ > kMemory; }
 
   // Records a change that has ended.
   void Record(ChangeKind kind, absl::string_view name, uint64_t number,
               uint64_t revision) {
-    if (is_on_) Append(kind, name, number, revision);
+    if (!is_on_) return;
+    // It can be read since now, though its revision was told before maybe.
+    if (kind == ChangeKind::kSnapshot) taken_ = 0;
+    if (batch_.is_lost) return;
+    Change& change = batch_.changes.emplace_back(
+        Change{std::string(name), number, revision, kind});
+    batch_.bytes += change.bytes();
+    batch_.is_lost = batch_.bytes > memory_.share() / 4;
   }
 
   // Returns whether there may be more to tell than what was taken, now that all
@@ -82,12 +87,8 @@ class RecentChanges {
   }
 
  private:
-  void Append(ChangeKind kind, absl::string_view name, uint64_t number,
-              uint64_t revision);
-
-  const uint64_t max_bytes_;
+  const ChangeMemory& memory_;
   bool is_on_ = false;
-  absl::Duration asked_ = -absl::InfiniteDuration();
   absl::Duration last_take_ = -absl::InfiniteDuration();
   uint64_t taken_ = 0;
   Batch batch_;

@@ -1,4 +1,4 @@
-// What a watch shows of where it is.
+// Shows where a watch is.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WATCH_WATCH_TOKEN_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WATCH_WATCH_TOKEN_H_
