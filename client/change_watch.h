@@ -24,7 +24,8 @@ namespace tensorkv {
 // fields. Without a prefix, a key or a series all keys are watched.
 struct WatchOptions {
   std::optional<std::string> prefix;
-  // In place of a prefix.
+  // In place of a prefix. A value that lies in slices over servers is not told,
+  // and its key is waited for in vain.
   std::optional<std::string> key;
   // An empty one stands for all.
   std::optional<std::string> series;
@@ -39,10 +40,11 @@ struct WatchOptions {
 // of their revisions: of what has changed several times, the newest version
 // alone. Used by one thread at a time; the client's canceller ends its waits.
 //
-// Errors: those of Watch; Aborted (REVISION_COMPACTED) where too much has
-// changed since it was told last, or the namespace was created again: another
-// watch begins anew then. A server that was started anew says SERVER_RESTARTED
-// to the client, as in all calls. After Unavailable the watch goes on.
+// Errors: those of Watch; InvalidArgument: both a key and a prefix; Aborted
+// (REVISION_COMPACTED) where too much has changed since it was told last, or
+// the namespace was created again: another watch begins anew then. A server
+// that was started anew says SERVER_RESTARTED to the client, as in all calls.
+// After Unavailable the watch goes on.
 class ChangeWatch {
  public:
   // `client` outlives it. The watch begins with the first call of Begin or
@@ -53,7 +55,8 @@ class ChangeWatch {
   absl::Status Begin();
 
   // Waits for what has changed since the watch was told last. Returns none when
-  // `timeout` has passed: then nothing has.
+  // `timeout` has passed: then nothing has, but for what is on its way. Asks at
+  // least once, so that 0 tells what there is to tell now.
   absl::StatusOr<std::vector<v1::Change>> Next(absl::Duration timeout);
 
   // Tells `told` of changes, on this thread, as they come, until it returns
@@ -61,15 +64,22 @@ class ChangeWatch {
   absl::Status Follow(
       absl::FunctionRef<bool(const std::vector<v1::Change>& changes)> told);
 
-  // Shows how far the watch has been told; empty before it has begun.
-  const std::string& token() const { return request_.token(); }
+  // Shows how far Next, or Begin where that had nothing to tell, has told;
+  // empty before.
+  const std::string& token() const { return token_; }
 
  private:
-  absl::StatusOr<std::vector<v1::Change>> Ask(absl::Duration max_wait);
+  // Adds what comes within `max_wait` to told_.
+  absl::Status Ask(absl::Duration max_wait);
 
   Client& client_;
+  const absl::Duration longest_wait_;
+  // Not OK: the options are no watch.
+  absl::Status status_;
+  // Its token is that of after told_.
   WatchRequest request_;
-  // What Begin was told, for the next Next.
+  std::string token_;
+  // What the next Next returns.
   std::vector<v1::Change> told_;
 };
 

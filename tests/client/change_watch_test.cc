@@ -16,11 +16,11 @@ namespace tensorkv {
 namespace {
 
 using testing::Background;
+using ::testing::ElementsAre;
 using testing::Full;
+using ::testing::IsEmpty;
 using testing::IsOkAndHolds;
 using testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 class ChangeWatchTest : public ::testing::Test {
  protected:
@@ -88,6 +88,38 @@ TEST_F(ChangeWatchTest, GoesOnFromAToken) {
   ChangeWatch other(client_, {.token = watch.token()});
 
   EXPECT_THAT(KeysOf(other.Next(absl::Seconds(20))), ElementsAre("a"));
+}
+
+// Whoever stores the token of a watch that has begun, and begins again with it,
+// is told all.
+TEST_F(ChangeWatchTest, HasNoTokenOfWhatItHasYetToTell) {
+  Init("a");
+  ChangeWatch watch(client_, {.prefix = "", .initial = true});
+  ASSERT_OK(watch.Begin());
+  EXPECT_EQ(watch.token(), "");
+
+  EXPECT_THAT(KeysOf(watch.Next(absl::Seconds(20))), ElementsAre("a"));
+
+  EXPECT_NE(watch.token(), "");
+}
+
+TEST_F(ChangeWatchTest, TellsWhoDoesNotWait) {
+  ChangeWatch watch(client_, {});
+  ASSERT_OK(watch.Begin());
+  Init("a");
+  std::vector<std::string> keys;
+
+  while (keys.empty()) keys = KeysOf(watch.Next(absl::ZeroDuration()));
+
+  EXPECT_THAT(keys, ElementsAre("a"));
+}
+
+TEST_F(ChangeWatchTest, IsOfAKeyOrAPrefix) {
+  ChangeWatch watch(client_, {.prefix = "a", .key = "b"});
+
+  EXPECT_THAT(watch.Begin(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(watch.Next(absl::ZeroDuration()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(ChangeWatchTest, EndsByTheCancellerOfItsClient) {
