@@ -163,7 +163,16 @@ class Coroutines:
 
 # aio.pyi has the methods of each.
 ClientCoroutines = KVStoreCoroutines = ReaderCoroutines = Coroutines
-WatchCoroutines = Coroutines
+
+
+class WatchCoroutines(Coroutines):
+    """The methods of a Watch as coroutines."""
+
+    async def next(self, timeout: Optional[float] = None) -> List[Any]:
+        # The task takes the changes, not the thread: one that is cancelled
+        # leaves them where they are.
+        await self.wait(timeout)
+        return self._target._pop_all()
 
 
 async def _made_by(

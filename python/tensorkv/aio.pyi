@@ -337,6 +337,7 @@ class ClientCoroutines(Coroutines):
 class WatchCoroutines(Coroutines):
     begin = _awaited(Watch.begin)
     next = _awaited(Watch.next)
+    wait = _awaited(Watch.wait)
 
 class KVStoreCoroutines(Coroutines):
     @overload

@@ -77,6 +77,68 @@ class WatchTest(StoreTest):
 
         self.assertEqual(asyncio.run(told()), [1, 2])
 
+    @on_every_client
+    def test_a_task_that_is_cancelled_loses_no_changes(self, client):
+        class Slow:
+            """The watch's client, whose reply comes as the task has gone."""
+
+            _threads = client._threads
+            _pushing_threads = client._pushing_threads
+
+            def __init__(self):
+                self.came = threading.Event()
+                self.gone = threading.Event()
+                self._store = self
+
+            def watch(self, *arguments):
+                reply = client._store.watch(*arguments)
+                if reply[0]:
+                    self.came.set()
+                    self.gone.wait()
+                return reply
+
+        slow = Slow()
+        watch = client.watch(interval=0).begin()
+        watch._client = slow
+        client.init("k", full(1))
+
+        async def told():
+            task = asyncio.ensure_future(anext_of(watch))
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, slow.came.wait)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            slow.gone.set()
+            return (await watch.__anext__()).key
+
+        async def anext_of(watch):
+            return await watch.__anext__()
+
+        self.assertEqual(asyncio.run(told()), "k")
+
+    @on_every_client
+    def test_tells_who_does_not_wait(self, client):
+        watch = client.watch().begin()
+        client.init("k", full(1))
+        changes = []
+
+        while not changes:
+            changes = watch.next(timeout=0)
+
+        self.assertEqual(changes[0].key, "k")
+
+    @on_every_client
+    def test_has_the_token_of_what_was_handed_over(self, client):
+        client.init(["a", "b"], [full(1), full(1)])
+        watch = client.watch(initial=True).begin()
+        self.assertEqual(watch.token, b"")
+
+        next(watch)
+        self.assertEqual(watch.token, b"")
+        next(watch)
+
+        self.assertNotEqual(watch.token, b"")
+
     def test_begins_anew_in_another_namespace(self):
         client = self.clients["served"]
         watch = client.watch(interval=0).begin()
@@ -91,6 +153,7 @@ class WatchTest(StoreTest):
         client = self.clients["served"]
         for arguments in [
             {"prefix": "a", "interval": -1},
+            {"prefix": "a", "key": "b"},
             {"key": "a\nb"},
             {"series": "a\nb"},
             {"token": b"token"},
