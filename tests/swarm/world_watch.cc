@@ -100,8 +100,8 @@ void World::CheckWatches() {
   if (is_cluster()) return;
   constexpr int kMostCalls = 40;
   for (uint32_t at = 0; at < plan_.spaces.size(); ++at) {
-    // What the first one has waited for in vain may be told the next one: the
-    // time of a call may be over before what has changed is looked at.
+    // What the first one has waited for in vain may be told the next one: it
+    // may not have been taken note of when the call ended.
     int num_in_vain = 0;
     for (int i = 0; i < kMostCalls && num_in_vain < 2; ++i) {
       Watch({.verb = Verb::kWatch,
@@ -112,6 +112,10 @@ void World::CheckWatches() {
       MutexLock lock(&mutex_);
       num_in_vain = spaces_[at].watched.is_done ? num_in_vain + 1 : 0;
     }
+    if (num_in_vain < 2) {
+      MutexLock lock(&mutex_);
+      Find("a watch is told more and more, though all is quiet");
+    }
     Run([this, at] { CompareWatched(at); });
     if (is_stepped()) scheduler_->Settle();
   }
@@ -121,7 +125,12 @@ void World::CompareWatched(uint32_t at) {
   ListRequest list;
   list.set_namespace_(plan_.spaces[at].name);
   const auto reply = testing::MakeNow(servers_[0]->store(), list);
-  if (!reply.ok()) return;  // it is not there
+  if (absl::IsNotFound(reply.status())) return;
+  if (!reply.ok()) {
+    MutexLock lock(&mutex_);
+    return Find(absl::StrCat("a list failed, though all is quiet: ",
+                             reply.status().ToString()));
+  }
   std::map<std::string, uint64_t> there;
   for (const KeyStatus& key : reply->keys()) there[key.key()] = key.version();
   MutexLock lock(&mutex_);

@@ -72,7 +72,7 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
   const CreateSnapshotReply reply = NamedReply(share);
   TrimSeries(transaction, series);
   Wake(transaction, SnapshotTopic(series.name));
-  WatchSnapshots(state);
+  SetSnapshotAlarm(state);
   return reply;
 }
 

@@ -109,7 +109,7 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
   snapshot.taken_by = std::move(taken_by);
   snapshot.fence = state.Fence();
   CountKeys(state.keys, snapshot);
-  WatchSnapshots(state);
+  SetSnapshotAlarm(state);
   return {.number = snapshot.number, .revision = snapshot.revision};
 }
 
