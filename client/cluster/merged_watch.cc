@@ -5,12 +5,28 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
 #include "contract/duration.h"
+#include "contract/reason.h"
 #include "tensorkv/v1/watch.pb.h"
 
 namespace tensorkv {
+namespace {
+
+// Nobody else knows which keys were deleted at that server.
+absl::Status HasLeft(absl::string_view server, absl::string_view name_space) {
+  return WithReason(
+      absl::AbortedError(absl::StrCat(
+          "watch: server ", server,
+          " has left the cluster, and what it had to tell: begin anew")),
+      Reason::kRevisionCompacted, {{"namespace", name_space}});
+}
+
+}  // namespace
 
 absl::StatusOr<MergedWatch> MergedWatch::Create(
     const WatchRequest& request, std::vector<std::string> servers) {
@@ -23,6 +39,11 @@ absl::StatusOr<MergedWatch> MergedWatch::Create(
   watch.begins_ = request.token().empty();
   watch.is_mirrored_ = tokens.is_mirrored();
   if (watch.is_mirrored_) servers.resize(1);
+  for (const auto& [server, token] : tokens.tokens()) {
+    if (!absl::c_linear_search(servers, server)) {
+      return HasLeft(server, request.namespace_());
+    }
+  }
   for (const std::string& server : servers) {
     WatchRequest& its = watch.requests_.emplace_back(request);
     const auto token = tokens.tokens().find(server);

@@ -22,7 +22,8 @@ namespace tensorkv {
 class MergedWatch {
  public:
   // Begins a call of a watch of these servers, the home first. Errors:
-  // InvalidArgument.
+  // InvalidArgument · Aborted (REVISION_COMPACTED): one that the token is of
+  // has left, or is not the home any more of what is mirrored.
   static absl::StatusOr<MergedWatch> Create(const WatchRequest& request,
                                             std::vector<std::string> servers);
 

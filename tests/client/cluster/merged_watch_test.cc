@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/watch.pb.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -65,6 +66,16 @@ TEST(MergedWatchTest, AsksTheHomeAloneOfAMirroredNamespace) {
   EXPECT_TRUE(watch.is_mirrored());
 
   EXPECT_THAT(Begin(watch.Reply().token()).From(0), ElementsAre(0));
+}
+
+TEST(MergedWatchTest, BeginsAnewWhereAServerHasLeft) {
+  MergedWatch watch = Begin();
+  ASSERT_OK(watch.Take({0, 1}, Replies{ReplyWith("a"), ReplyWith("b")}));
+  WatchRequest request;
+  request.set_token(watch.Reply().token());
+
+  EXPECT_THAT(MergedWatch::Create(request, {"home", "new"}).status(),
+              testing::HasReason(Reason::kRevisionCompacted));
 }
 
 // The order in which they are asked says nothing.

@@ -37,8 +37,10 @@ KeyTelling TellingOf(const LogReading& reading, const Change& change) {
     return reading.filter.MatchesSeries(change.name) ? KeyTelling::kTold
                                                      : KeyTelling::kSkipped;
   }
-  return reading.filter.MatchesKey(change.name) ? reading.telling(change.name)
-                                                : KeyTelling::kSkipped;
+  if (!reading.filter.MatchesKey(change.name)) return KeyTelling::kSkipped;
+  // No other server knows of a key that was deleted here before it might move.
+  return change.kind == ChangeKind::kDelete ? KeyTelling::kTold
+                                            : reading.telling(change.name);
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ struct WatchFilter {
   bool MatchesSeries(absl::string_view name) const;
 };
 
-// Says what is told of a key: all; nothing, as it is another server's; nothing
-// yet, as it is on its way to one.
+// Says what is told of the value of a key: all; nothing, as it is another
+// server's; nothing yet, as it is on its way to one.
 enum class KeyTelling { kTold, kSkipped, kLater };
 
 // Says what one call reads of a log.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "contract/slices.h"
 #include "gmock/gmock.h"
@@ -131,9 +132,11 @@ TEST_F(ChangeLogTest, ForgetsWhatHasGone) {
 
 TEST_F(ChangeLogTest, SkipsKeysOfOthersAndWaitsForThoseThatMove) {
   for (const std::string key : {"a", "gone", "moves", "z"}) Change(key, 1, 1);
-  Tell(1);
+  Change("deleted/gone", 1, 1);
+  changes_.Record(ChangeKind::kDelete, "deleted/gone", 0, 2);
+  Tell(2);
   const auto telling = [](absl::string_view key) {
-    if (key == "gone") return KeyTelling::kSkipped;
+    if (absl::EndsWith(key, "gone")) return KeyTelling::kSkipped;
     return key == "moves" ? KeyTelling::kLater : KeyTelling::kTold;
   };
 
@@ -142,7 +145,7 @@ TEST_F(ChangeLogTest, SkipsKeysOfOthersAndWaitsForThoseThatMove) {
   EXPECT_FALSE(has_more_);
   EXPECT_LT(position_, log_.last());
   telling_ = TellAll;
-  EXPECT_THAT(Read(position_), ElementsAre("moves@1", "z@1"));
+  EXPECT_THAT(Read(position_), ElementsAre("moves@1", "z@1", "deleted/gone@0"));
 }
 
 class SmallChangeLogTest : public ::testing::Test {
