@@ -83,8 +83,8 @@ struct NamespaceCounts {
 // Locks are taken in this order: large_calls_mutex, mutex, and those of the
 // alarms and of a Cancellation, under which nothing of a namespace is called.
 // The mutex of the store is taken with none of these held; those of the call
-// window and of the task pool never with `mutex`. No answer is sent under
-// `mutex`, and no update runs; no memory of a device is allocated, and no
+// window, of the task pool and of watches never with `mutex`. No answer is sent
+// under `mutex`, and no update runs; no memory of a device is allocated, and no
 // pattern is matched. What takes so long that others must wait for all of it,
 // as a change of rules, is no lock but a RulesHold, for which calls wait
 // without a thread. Who takes a snapshot takes the mutex for some keys at a
