@@ -133,8 +133,21 @@ void World::CompareWatched(uint32_t at) {
   }
   std::map<std::string, uint64_t> there;
   for (const KeyStatus& key : reply->keys()) there[key.key()] = key.version();
+  ListSnapshotsRequest list_snapshots;
+  list_snapshots.set_namespace_(plan_.spaces[at].name);
+  const auto snapshots = testing::MakeNow(servers_[0]->store(), list_snapshots);
   MutexLock lock(&mutex_);
   std::map<std::string, uint64_t> told = spaces_[at].watched.told;
+  if (snapshots.ok()) {
+    for (const v1::SnapshotStatus& each : snapshots->snapshots()) {
+      // Later ones may have gone since.
+      if (told[absl::StrCat("series ", each.series())] >= each.number()) {
+        continue;
+      }
+      Find(absl::StrCat("a watch has not told snapshot ", each.number(), " of ",
+                        each.series()));
+    }
+  }
   std::erase_if(
       told, [](const auto& each) { return each.first.starts_with("series "); });
   if (told == there) return;
