@@ -39,9 +39,12 @@ class TasksAtOnce final : public TaskRunner {
  public:
   void Stop() override {}
   bool Submit(absl::string_view, Task&& task) override {
+    ++num_tasks;
     std::move(task)();
     return true;
   }
+
+  int num_tasks = 0;
 };
 
 class WatchesTest : public ::testing::Test {
@@ -49,9 +52,8 @@ class WatchesTest : public ::testing::Test {
   using WatchAnswer = Answer<absl::StatusOr<WatchReply>>;
 
   explicit WatchesTest(uint64_t budget_bytes = 1 << 30)
-      : store_({.budget_bytes = budget_bytes,
-                .pool = std::make_shared<TasksAtOnce>()},
-               &backend_, &alarms_) {}
+      : store_({.budget_bytes = budget_bytes, .pool = pool_}, &backend_,
+               &alarms_) {}
 
   // The request that goes on with a watch of all keys from now on.
   WatchRequest Begin(bool initial = false) {
@@ -99,6 +101,7 @@ class WatchesTest : public ::testing::Test {
   }
   NamespaceSummary Summary() { return store_.Summaries().front(); }
 
+  const std::shared_ptr<TasksAtOnce> pool_ = std::make_shared<TasksAtOnce>();
   testing::ScriptedBackend backend_;
   FakeAlarms alarms_;
   MemoryTensorStore store_;
@@ -148,6 +151,22 @@ TEST_F(WatchesTest, IsForgottenMinutesAfterTheLastCall) {
   EXPECT_THAT(AnswerTo(request), HasReason(Reason::kRevisionCompacted));
   EXPECT_EQ(Summary().watches_compacted, 1);
   EXPECT_EQ(alarms_.num_pending(), 0);
+}
+
+TEST_F(WatchesTest, WaitsWithoutAnyWorkOnceItHasListedWhatThereIs) {
+  InitKeys(0, 3);
+  WatchRequest request = ListingWatch();
+  ASSERT_OK_AND_ASSIGN(const WatchReply listed, MakeNow(store_, request));
+  EXPECT_THAT(listed.changes(), SizeIs(3));
+  request.set_token(listed.token());
+  const WatchAnswer answer = Start(request);
+  alarms_.Advance(absl::Seconds(1));
+
+  const int num_tasks = pool_->num_tasks;
+  for (int i = 0; i < 10; ++i) alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(pool_->num_tasks, num_tasks);
+  EXPECT_FALSE(answer.HasArrived());
 }
 
 // It would have to begin anew each time, though nothing has changed that it

@@ -196,6 +196,8 @@ absl::StatusOr<WatchReply> ListExisting(NamespaceState& state,
     token.is_listing = false;
     token.after.clear();
     token.not_before = state.revisions.last();
+    // The log may not have been told yet that all up to there has ended.
+    ScheduleTelling(state);
   }
   reply.set_has_more(token.has_more);
   SetToken(state, token, reply);
