@@ -94,7 +94,8 @@ int Main(int argc, char** argv) {
                                  "lars",       "lamb",
                                  "lans",       "average",
                                  "accumulate", "groupadagrad",
-                                 "adafactor",  "radam"}) {
+                                 "adafactor",  "radam",
+                                 "yogi"}) {
     rows.push_back(RowOf(&backend, rule, rule));
   }
   rows.push_back(RowOf(&backend, "adam_expression", kAdamExpression));

@@ -13,15 +13,15 @@
 
 namespace tensorkv {
 
-// A ChangeReader keeps the values that it has read last, by key, and tells the
-// server so: what has not changed is not sent again, and of the rest, where a
-// snapshot has the value that the reader holds, only what has changed. What
-// comes is checked by its digest, and pulled whole where that differs. A
-// server that was restarted, or has not kept the former value, sends the whole:
-// the reader need not know.
+// A ChangeReader keeps the values of its last pull, and tells the server so:
+// what has not changed is not sent again, and of the rest, where a snapshot has
+// the value that the reader holds, only what has changed. What comes is checked
+// by its digest, and pulled whole where that differs. A server that was
+// restarted, or has not kept the former value, sends the whole: the reader need
+// not know.
 //
-// Keeps a reference to each tensor that it has returned last, and so their
-// memory. Not thread-safe.
+// Shares the memory of the tensors that it returns, which nobody may write as
+// long as it holds them. Not thread-safe.
 class ChangeReader {
  public:
   // Counts how values have come.
@@ -35,14 +35,12 @@ class ChangeReader {
     uint64_t bytes = 0;
   };
 
-  // `client` outlives it, and reads into no memory of the caller's.
-  explicit ChangeReader(Client& client) : client_(client) {}
-
   // Does what Client::Pull does. The values are whole, whatever was sent, and
   // are those of the server to the bit. Sets the request's `changes` and
-  // `held`. An error leaves the reader as it was. Errors: also
-  // ResourceExhausted (no memory for a value).
-  absl::StatusOr<PullReply> Pull(PullRequest request);
+  // `held`. An error leaves what it holds. REQUIRES: `client` reads into no
+  // memory of the caller's. Errors: also ResourceExhausted (no memory for a
+  // value).
+  absl::StatusOr<PullReply> Pull(Client& client, PullRequest request);
 
   // Forgets what it holds.
   void Clear() { held_.clear(); }
@@ -60,10 +58,14 @@ class ChangeReader {
   // Makes the values whole. Returns false if one cannot be.
   absl::StatusOr<bool> Complete(const PullRequest& request, PullReply& reply);
   absl::StatusOr<bool> Complete(const PullEntry& entry, Value& value);
-  // Takes the values for those that it holds.
+  // Decodes a delta into `out`. Returns false if it is none of what was held.
+  bool Decode(const Delta& delta, const Tensor& bytes, TensorView held,
+              MutableTensorView out);
+  // Makes a value whole of which slices have come as changes.
+  bool CompleteSlices(const Tensor& held, Value& value);
+  // Holds the values, and no others.
   void Hold(const PullRequest& request, PullReply& reply);
 
-  Client& client_;
   absl::flat_hash_map<std::string, Held> held_;
   Counts counts_;
 };

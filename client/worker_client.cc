@@ -134,6 +134,10 @@ absl::Status WorkerClient::Rejoin(SharedCanceller canceller,
   return recovery_->Rejoin(std::move(canceller), timeout);
 }
 
+Step WorkerClient::last_dropped_step() const {
+  return recovery_->last_dropped_step();
+}
+
 Step WorkerClient::step() {
   return recovery_->open().NextStep([this] { client_->ForgetResiduals(); });
 }

@@ -137,6 +137,10 @@ class WorkerClient {
   // lost when this one joined.
   bool was_lost() const { return was_lost_; }
 
+  // Returns the highest step of which a contribution was dropped, since its
+  // round had closed without it; 0 if none was.
+  Step last_dropped_step() const;
+
   // Ends the membership, within a few seconds. After it pushes and barriers are
   // refused, calls that wait end with NOT_MEMBER, and reads are those of a
   // reader; Rejoin makes it a member again.

@@ -40,6 +40,10 @@ struct ProtoOf<Aggregation> {
   using Type = v1::Aggregation;
 };
 template <>
+struct ProtoOf<SumOrder> {
+  using Type = v1::SumOrder;
+};
+template <>
 struct ProtoOf<OnNonFinite> {
   using Type = v1::OnNonFinite;
 };

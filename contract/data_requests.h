@@ -132,17 +132,31 @@ struct Delta {
   uint64_t digest = 0;
 };
 
+// What has changed of one slice of a value.
+struct SliceChange {
+  uint64_t size_bytes = 0;
+  bool unchanged = false;
+  std::optional<Delta> delta;
+  // With a delta: its bytes.
+  Tensor tensor;
+};
+
 // Says of a value what has changed since the one that the caller holds.
 struct ValueChange final : RefCounted {
   std::string token;
   bool unchanged = false;
   std::optional<Delta> delta;
+  // Only from clients of a cluster, of a value in slices some of which have
+  // come as changes: all of them, one after the other. The others are in their
+  // places in the value's tensor.
+  std::vector<SliceChange> slices;
 };
 
 struct Value {
-  // Returns whether `tensor` is the value: neither nothing nor a delta.
+  // Returns whether `tensor` is the value: neither nothing, a delta nor slices.
   bool is_whole() const {
-    return !change || (!change->unchanged && !change->delta);
+    return !change ||
+           (!change->unchanged && !change->delta && change->slices.empty());
   }
 
   Version version = 0;

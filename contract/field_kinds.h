@@ -193,9 +193,10 @@ struct Message {
 
 // A message that need not be there, and whose fields are left to the generated
 // code: one that few calls have. It takes some of its bytes thirty times in
-// memory, so that it has a bound, well above that of a valid PublishAs.
+// memory, so that it has a bound: by default one well above that of a valid
+// PublishAs.
 inline constexpr size_t kMaxGeneratedBytes = 32 << 10;
-template <int kNumber, auto kMember>
+template <int kNumber, auto kMember, size_t kMaxBytes = kMaxGeneratedBytes>
 struct Generated {
   template <typename T>
   static void Read(MessageReader& in, T& message) {
@@ -213,10 +214,10 @@ struct Generated {
     std::string bytes;
     in.ReadBytes(&bytes);
     auto& inner = (message.*kMember).emplace();
-    if (bytes.size() > kMaxGeneratedBytes) {
+    if (bytes.size() > kMaxBytes) {
       return in.Fail(absl::InvalidArgumentError(
           absl::StrCat(inner.GetDescriptor()->name(), ": expected at most ",
-                       kMaxGeneratedBytes, " bytes, got ", bytes.size())));
+                       kMaxBytes, " bytes, got ", bytes.size())));
     }
     if (!inner.ParseFromString(bytes)) in.Fail();
     // Whoever keeps a call does not count them.

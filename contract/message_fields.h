@@ -109,6 +109,10 @@ using PullFields =
            MaxReplyBytes<Proto::kMaxReplyBytesFieldNumber,
                          &PullRequest::max_reply_bytes>>;
 
+// Bounds a PullChanges, so that it names each encoding some times at most:
+// calls that wait keep it.
+inline constexpr size_t kMaxChangesBytes = 64;
+
 // Has the fields of the message of a request or reply.
 template <typename Call>
 struct FieldsOf;
@@ -138,7 +142,7 @@ struct FieldsOf<PullRequest>
              Choice<v1::PullRequest::kDtypeFieldNumber, &PullRequest::dtype>,
              Generated<v1::PullRequest::kAtFieldNumber, &PullRequest::at>,
              Generated<v1::PullRequest::kChangesFieldNumber,
-                       &PullRequest::changes>,
+                       &PullRequest::changes, kMaxChangesBytes>,
              Entries<PullEntryFields, v1::PullRequest::kEntriesFieldNumber,
                      &PullRequest::entries>> {};
 template <>

@@ -60,8 +60,9 @@ EncodedMessage EncodePullStream(const GetStateRequest& request,
 EncodedMessage EncodePushReply(const PushReply& reply);
 
 // Bounds what a value takes in a reply besides its elements: numbers and
-// lengths of 10 bytes each for the version and 8 dimensions, and tags.
-inline constexpr uint64_t kMaxValueOverheadBytes = 128;
+// lengths of 10 bytes each for the version and 8 dimensions, and tags; and a
+// change, with a token of 64 bytes and a digest.
+inline constexpr uint64_t kMaxValueOverheadBytes = 216;
 
 // Encodes a PullResponse or another reply with values, all of which have the
 // same form.

@@ -111,12 +111,15 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
   X(DescribeCluster)               \
   X(ResizeCluster)
 
-// Methods of peers: those that move partitions, and those that make sums
-// together. The others are CheckShares.
+// Methods of peers: those that move partitions, those about shares of
+// snapshots, and those that make sums together.
 #define TENSORKV_MOVE_METHODS(X) \
   X(BeginMove)                   \
   X(SendMovePart)                \
   X(CommitMove)
+#define TENSORKV_SHARE_METHODS(X) \
+  X(CheckShares)                  \
+  X(FindShares)
 #define TENSORKV_MIRROR_METHODS(X) \
   X(AnnounceRounds)                \
   X(BeginSums)                     \

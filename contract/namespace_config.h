@@ -17,6 +17,7 @@ namespace tensorkv {
 enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
 enum class Aggregation { kSum, kMedian, kTrimmedMean, kMean, kUnknown };
+enum class SumOrder { kRank, kArrival, kUnknown };
 enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
 enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 
@@ -53,6 +54,7 @@ struct NamespaceConfig {
   GradientGuard gradient_guard;
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
+  SumOrder sum_order = SumOrder::kRank;
   bool mirrored = false;
   uint64_t max_retained_bytes = 0;
 

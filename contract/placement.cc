@@ -1,6 +1,7 @@
 #include "contract/placement.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <optional>
 
@@ -29,6 +30,20 @@ uint32_t OwnerOf(const ClusterPlacement& placement,
                  absl::string_view name_space, absl::string_view key) {
   return placement.owners[PartitionOf(
       name_space, key, static_cast<uint32_t>(placement.owners.size()))];
+}
+
+std::vector<uint32_t> PartitionsOf(const ClusterPlacement& placement,
+                                   uint32_t server) {
+  std::vector<uint32_t> partitions;
+  for (uint32_t i = 0; i < placement.owners.size(); ++i) {
+    if (placement.owners[i] == server) partitions.push_back(i);
+  }
+  return partitions;
+}
+
+uint64_t DigestOf(absl::Span<const uint32_t> partitions) {
+  static_assert(std::endian::native == std::endian::little);
+  return XXH3_64bits(partitions.data(), partitions.size() * sizeof(uint32_t));
 }
 
 uint64_t DefaultUidOf(absl::string_view cluster) {

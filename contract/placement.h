@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace tensorkv {
 
@@ -66,6 +67,14 @@ uint32_t PartitionOf(absl::string_view name_space, absl::string_view key,
 // REQUIRES: the placement has owners.
 uint32_t OwnerOf(const ClusterPlacement& placement,
                  absl::string_view name_space, absl::string_view key);
+
+// Returns the partitions of the server of that index, in order.
+std::vector<uint32_t> PartitionsOf(const ClusterPlacement& placement,
+                                   uint32_t server);
+
+// Returns the digest that tells of which partitions a share of a snapshot is
+// (cluster.proto). `partitions` are in order.
+uint64_t DigestOf(absl::Span<const uint32_t> partitions);
 
 }  // namespace tensorkv
 

@@ -49,6 +49,8 @@ static_assert(IsNumbered(Aggregation::kMedian, v1::AGGREGATION_MEDIAN));
 static_assert(IsNumbered(Aggregation::kTrimmedMean,
                          v1::AGGREGATION_TRIMMED_MEAN));
 static_assert(IsNumbered(Aggregation::kMean, v1::AGGREGATION_MEAN));
+static_assert(IsNumbered(SumOrder::kRank, v1::SUM_ORDER_RANK));
+static_assert(IsNumbered(SumOrder::kArrival, v1::SUM_ORDER_ARRIVAL));
 
 // Errors: InvalidArgument, with the number that is unknown here.
 absl::Status CheckIsKnown(const NamespaceConfig& config,
@@ -59,6 +61,9 @@ absl::Status CheckIsKnown(const NamespaceConfig& config,
   }
   if (config.aggregation == Aggregation::kUnknown) {
     return UnknownNumber("aggregation", proto.aggregation());
+  }
+  if (config.sum_order == SumOrder::kUnknown) {
+    return UnknownNumber("sum_order", proto.sum_order());
   }
   const v1::GradientGuard& guard = proto.gradient_guard();
   if (config.gradient_guard.on_non_finite == OnNonFinite::kUnknown) {
@@ -107,6 +112,7 @@ absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto) {
   config.gradient_guard = DecodeGuard(proto.gradient_guard());
   config.aggregation = DecodeChoice<Aggregation>(proto.aggregation());
   config.trim_fraction = proto.trim_fraction();
+  config.sum_order = DecodeChoice<SumOrder>(proto.sum_order());
   config.mirrored = proto.mirrored();
   config.max_retained_bytes = proto.max_retained_bytes();
   return config;
@@ -128,6 +134,7 @@ void ToProto(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   EncodeGuard(config.gradient_guard, proto);
   proto->set_aggregation(EncodeChoice<v1::Aggregation>(config.aggregation));
   proto->set_trim_fraction(config.trim_fraction);
+  proto->set_sum_order(EncodeChoice<v1::SumOrder>(config.sum_order));
   proto->set_mirrored(config.mirrored);
   proto->set_max_retained_bytes(config.max_retained_bytes);
 }

@@ -37,6 +37,7 @@
 #include "kernels/ops/sgld.h"
 #include "kernels/ops/signsgd.h"
 #include "kernels/ops/signum.h"
+#include "kernels/ops/yogi.h"
 
 // RULE(Kind, Functor, name, keys, OWN(hyperparameters), STATES(...), source)
 //
@@ -102,6 +103,10 @@
        OWN({"beta1", 0.9, kUnit}, {"beta2", 0.999, kUnit},                     \
            {"epsilon", 1e-6, kNotNegative}),                                   \
        STATES({"mean"}, {"variance"}), "M2 adabelief.py")                      \
+  RULE(Yogi, Yogi, "yogi", OPTIMIZER(0.01, kFinite),                           \
+       OWN({"beta1", 0.9, kUnit}, {"beta2", 0.99, kUnit},                      \
+           {"epsilon", 1e-3, kNotNegative}),                                   \
+       STATES({"mean"}, {"variance"}), "Reddi et al. 2021, FedYogi, v from 0") \
   RULE(AdaGrad, AdaGrad, "adagrad", OPTIMIZER(0.01, kFinite),                  \
        OWN({"epsilon", 1e-6, kNotNegative}), STATES({"history"}),              \
        "M2 adagrad.py")                                                        \

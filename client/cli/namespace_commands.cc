@@ -161,6 +161,9 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
             "trimmed_mean");
   command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
+  AddChoice(command, "--sum_order", config.sum_order,
+            "sync: rank, for the same bits every time, or arrival, for memory "
+            "that does not grow with the number of workers");
   command.add_flag("--mirrored", config.mirrored,
                    "sync, in a cluster: every server holds all keys");
   AddParsed(command, "--rule", config.rule, ParseRuleSpec,

@@ -1,10 +1,11 @@
-// How far a call about keys has come whose shares are made one after another.
+// Keeps how far a call has come whose shares are made one after another.
 
 #ifndef TENSORKV_CLIENT_CLUSTER_CALL_PROGRESS_H_
 #define TENSORKV_CLIENT_CLUSTER_CALL_PROGRESS_H_
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct CallProgress {
   std::string refused_by;
   // Holds how all other shares have ended.
   std::vector<absl::Status> outcomes;
+  // The servers that have taken shares of the snapshot that the call publishes.
+  std::set<std::string> published_by;
   // Ends the shares that would wait in vain for the one that ends the call;
   // null where none would.
   std::shared_ptr<Canceller> others;

@@ -13,6 +13,7 @@
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/publishing.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/internal/worker/worker_errors.h"
@@ -38,34 +39,6 @@ std::vector<Destination> At(absl::Span<const Destination> destinations,
   if (destinations.empty()) return of_share;
   for (const size_t place : places) of_share.push_back(destinations[place]);
   return of_share;
-}
-
-// Calls that may take a snapshot.
-template <typename Request>
-constexpr bool kMayPublish = std::is_same_v<Request, InitRequest> ||
-                             std::is_same_v<Request, PushRequest> ||
-                             std::is_same_v<Request, PushRowsRequest>;
-
-// Returns the terms on which a call takes one, as those of a CreateSnapshot.
-template <typename Request>
-CreateSnapshotRequest TermsOf(const Request& request) {
-  const PublishAs& publish_as = *request.publish_as;
-  CreateSnapshotRequest terms;
-  terms.set_namespace_(request.name_space);
-  terms.set_namespace_uid(request.namespace_uid);
-  if (request.call_id) SetCallId(*request.call_id, terms);
-  terms.set_series(publish_as.series());
-  if (publish_as.has_number()) terms.set_number(publish_as.number());
-  if (publish_as.has_expected_latest()) {
-    terms.set_expected_latest(publish_as.expected_latest());
-  }
-  *terms.mutable_prefixes() = publish_as.prefixes();
-  *terms.mutable_metadata() = publish_as.metadata();
-  if (publish_as.has_time_to_live()) {
-    *terms.mutable_time_to_live() = publish_as.time_to_live();
-  }
-  terms.set_keep_last(publish_as.keep_last());
-  return terms;
 }
 
 // Returns whether a share may wait for workers that have gone back with another
@@ -168,27 +141,40 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
     const Request& made = next ? *next : request;
     CO_ASSIGN_OR_RETURN(const KnownNamespace known,
                         co_await KnowFor(made, limit));
-    if constexpr (kMayPublish<Request>) {
-      CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
-                          co_await servers_.Placement(limit));
-      const bool takes_shares =
-          made.publish_as && made.publish_as->uid() == 0 &&
-          !known.is_mirrored && placement->servers.size() > 1;
-      if (takes_shares) co_return co_await Publish(made, limit);
+    const bool is_published = TakesSnapshot(made) && !known.is_mirrored;
+    PlacementPtr placement;
+    if (is_published) {
+      CO_ASSIGN_OR_RETURN(placement, co_await servers_.Placement(limit));
     }
-    Task<absl::StatusOr<ReplyTo<Request>>> task =
-        known.is_mirrored ? MakeMirrored(made, known, limit)
-                          : MakePlaced(made, known, limit);
+    const bool takes_shares = is_published && IsOfShares(*placement);
+    const auto start = [&]() -> Task<absl::StatusOr<ReplyTo<Request>>> {
+      if constexpr (kMayPublish<Request>) {
+        if (takes_shares) return Publish(made, known, limit);
+      }
+      return known.is_mirrored ? MakeMirrored(made, known, limit)
+                               : MakePlaced(made, known, limit);
+    };
+    Task<absl::StatusOr<ReplyTo<Request>>> task = start();
     absl::StatusOr<ReplyTo<Request>> reply = co_await task;
+    const bool has_grown =
+        is_published && !takes_shares && IsAtWrongServer(reply.status());
     const bool finds_another =
         IsOfFormerNamespace(reply.status()) && NamespaceUidIn(request) == 0;
-    if (!finds_another || attempt == kMostAttempts) co_return reply;
-    // Shares that were refused have been made again by what there is now.
-    const auto present = namespaces_.Find(NamespaceIn(request));
-    const bool has_other_kind =
-        present && present->is_mirrored != known.is_mirrored;
-    if (!known.is_mirrored && !has_other_kind) co_return reply;
-    namespaces_.Forget(NamespaceIn(request), known.uid);
+    const bool may_go_on = has_grown || finds_another;
+    if (!may_go_on || attempt == kMostAttempts) co_return reply;
+    if (has_grown) {
+      const uint64_t told = VersionToldBy({reply.status()});
+      CO_RETURN_IF_ERROR(co_await servers_.NewerThan(placement, told, limit));
+    } else {
+      // Shares that were refused have been made again by what there is now.
+      const auto present = namespaces_.Find(NamespaceIn(request));
+      const bool has_other_kind =
+          present && present->is_mirrored != known.is_mirrored;
+      if (!known.is_mirrored && !has_other_kind && !is_published) {
+        co_return reply;
+      }
+      namespaces_.Forget(NamespaceIn(request), known.uid);
+    }
     next = request;
     NameAttempt("=", attempt + 1, *next);
   }
@@ -196,23 +182,39 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Publish(
-    const Request& request, const CallLimit& limit) {
-  const CreateSnapshotRequest terms = TermsOf(request);
-  CO_ASSIGN_OR_RETURN(const ClusterSnapshots::Publication publication,
-                      co_await snapshots_.Begin(terms, limit));
-  Request made = request;
-  made.publish_as->clear_expected_latest();
-  made.publish_as->set_number(publication.terms.number());
-  made.publish_as->set_uid(publication.terms.uid());
-  absl::StatusOr<ReplyTo<Request>> reply = co_await Route(made, limit);
-  if (!reply.ok()) {
-    CO_RETURN_IF_ERROR(co_await snapshots_.GiveUp(publication, limit));
-    co_return reply;
+    const Request& request, const KnownNamespace& known,
+    const CallLimit& limit) {
+  Request bound = request;
+  NameUid(known, bound);
+  const CreateSnapshotRequest terms = TermsOf(bound);
+  absl::Status why;
+  for (int attempt = 0; attempt < ClusterSnapshots::kMostAttempts; ++attempt) {
+    absl::StatusOr<ClusterSnapshots::Publication> publication =
+        co_await snapshots_.Begin(terms, attempt, limit);
+    if (!publication.ok()) {
+      co_return why.ok() ? publication.status() : NotPublished(bound, why);
+    }
+    const Request part = PartOf(bound, *publication, attempt);
+    absl::StatusOr<ReplyTo<Request>> reply =
+        co_await MakePlaced(part, known, limit, &publication->published_by);
+    if (!reply.ok()) {
+      [[maybe_unused]] const auto ended =
+          co_await snapshots_.GiveUp(*publication, reply.status(), limit);
+      co_return why.ok() ? reply : NotPublished(bound, reply.status());
+    }
+    const absl::StatusOr<CreateSnapshotReply> taken =
+        co_await snapshots_.Complete(*publication, limit);
+    if (taken.ok()) {
+      reply->published = {taken->number(), taken->revision()};
+      co_return reply;
+    }
+    why = taken.status();
+    if (!MayBeMadeAgain(bound) ||
+        !ClusterSnapshots::MayBeginAgain(terms, why)) {
+      break;
+    }
   }
-  CO_ASSIGN_OR_RETURN(const CreateSnapshotReply taken,
-                      co_await snapshots_.Complete(publication, limit));
-  reply->published = {taken.number(), taken.revision()};
-  co_return reply;
+  co_return NotPublished(bound, why);
 }
 
 template <typename Request>
@@ -235,7 +237,8 @@ Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowFor(
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
-    const Request& request, KnownNamespace known, const CallLimit& limit) {
+    const Request& request, KnownNamespace known, const CallLimit& limit,
+    std::set<std::string>* published_by) {
   const CallShares<Request> call(request);
   Progress<Request> progress = {.known = known,
                                 .is_bound = NamespaceUidIn(request) != 0,
@@ -248,9 +251,14 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
     Replies<ReplyTo<Request>> answers =
         co_await MakeShares(call, shares, attempt, limit, progress);
     TakeAnswers(call, shares, std::move(answers), progress);
-    if (HasEnded(progress, /*gives_up=*/fruitless == kMostAttempts)) {
+    // A call that one server alone publishes is not cut into shares.
+    const bool gives_up = fruitless == kMostAttempts || TakesSnapshot(request);
+    if (HasEnded(progress, gives_up)) {
       CO_RETURN_IF_ERROR(
           ErrorOf<Request>(progress.known.mode, progress.outcomes));
+      if (published_by != nullptr) {
+        *published_by = std::move(progress.published_by);
+      }
       co_return std::move(progress.reply);
     }
     const uint64_t told = VersionToldBy(progress.refusals);
@@ -354,6 +362,11 @@ void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
     const std::vector<size_t>& places = shares[i].places;
     absl::Status outcome = answers[i].status();
     if (outcome.ok()) {
+      if constexpr (kMayPublish<Request>) {
+        if (answers[i]->published) {
+          progress.published_by.insert(shares[i].server);
+        }
+      }
       outcome = call.JoinReply(*std::move(answers[i]), places, progress.reply);
     }
     const bool finds_another =
@@ -453,17 +466,36 @@ Task<absl::StatusOr<ListReply>> ClusterConnection::ListPlaced(
 
 Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
     const CreateSnapshotRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto home_first,
-                      co_await servers_.HomeFirst(request.namespace_(), limit));
-  CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                      co_await KnowAt(home_first.front(), request.namespace_(),
-                                      request.namespace_uid(), limit));
-  if (known.is_mirrored || home_first.size() == 1) {
-    co_return co_await snapshots_.Make(request, limit);
+  CreateSnapshotRequest made = request;
+  for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                        co_await servers_.Placement(limit));
+    const uint32_t home = OwnerOf(*placement, made.namespace_(), "");
+    CO_ASSIGN_OR_RETURN(
+        const KnownNamespace known,
+        co_await KnowAt(placement->servers[home].name, made.namespace_(),
+                        made.namespace_uid(), limit));
+    NameUid(known, made);
+    const bool takes_shares = !known.is_mirrored && IsOfShares(*placement);
+    Task<absl::StatusOr<CreateSnapshotReply>> task =
+        takes_shares ? snapshots_.Create(made, limit)
+                     : snapshots_.Make(made, limit);
+    const absl::StatusOr<CreateSnapshotReply> reply = co_await task;
+    const bool has_grown =
+        !takes_shares && !known.is_mirrored && IsAtWrongServer(reply.status());
+    const bool finds_another =
+        IsOfFormerNamespace(reply.status()) && request.namespace_uid() == 0;
+    const bool may_go_on = has_grown || finds_another;
+    if (!may_go_on || attempt == kMostAttempts) co_return reply;
+    if (has_grown) {
+      const uint64_t told = VersionToldBy({reply.status()});
+      CO_RETURN_IF_ERROR(co_await servers_.NewerThan(placement, told, limit));
+    } else {
+      namespaces_.Forget(request.namespace_(), known.uid);
+    }
+    made = request;
+    NameAttempt("=", attempt + 1, made);
   }
-  CO_ASSIGN_OR_RETURN(const ClusterSnapshots::Publication publication,
-                      co_await snapshots_.Begin(request, limit));
-  co_return co_await snapshots_.Complete(publication, limit);
 }
 
 // --- All others -------------------------------------------------------------

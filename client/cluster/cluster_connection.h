@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -53,12 +54,11 @@ class ClusterConnection final : public TaskConnection {
   explicit ClusterConnection(ClusterServersOptions options)
       : servers_(std::move(options)) {}
 
-  // Returns the newest placement that is known; the first time, one that is
-  // waited for within the limit. Errors: those of PlacementSource.
+  // Return the newest placement that is known, and the snapshot that a call
+  // means, as ClusterServers and ClusterSnapshots do.
   Task<absl::StatusOr<PlacementPtr>> Placement(const CallLimit& limit) {
     return servers_.Placement(limit);
   }
-  // Returns the snapshot that a call means, as ClusterSnapshots does.
   Task<absl::StatusOr<KnownSnapshot>> Resolve(const std::string& name_space,
                                               const SnapshotReference& at,
                                               const CallLimit& limit) {
@@ -95,15 +95,17 @@ class ClusterConnection final : public TaskConnection {
   // Makes the call at the owners of its keys, of a namespace that is `known`
   // not to be mirrored. Shares that servers refuse since another namespace has
   // the name are made again for that one. Errors: FailedPrecondition
-  // (NAMESPACE_REPLACED), where that one is mirrored.
+  // (NAMESPACE_REPLACED), where that one is mirrored. Tells `published_by`, if
+  // it is not null, which servers have taken shares of a snapshot.
   template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> MakePlaced(const Request& request,
-                                                    KnownNamespace known,
-                                                    const CallLimit& limit);
-  // Makes a call, and takes a snapshot of it. Errors: also those of
-  // CreateSnapshot, after which the call may have been made.
+  Task<absl::StatusOr<ReplyTo<Request>>> MakePlaced(
+      const Request& request, KnownNamespace known, const CallLimit& limit,
+      std::set<std::string>* published_by = nullptr);
+  // Makes a call, and takes a snapshot of it. Errors: also those of RESERVE,
+  // and FailedPrecondition (OUTCOME_UNKNOWN) once the call is made.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Publish(const Request& request,
+                                                 const KnownNamespace& known,
                                                  const CallLimit& limit);
   // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
   // Delete at all servers, any other call at one.
@@ -163,7 +165,7 @@ class ClusterConnection final : public TaskConnection {
                                              const PlacementPtr& known,
                                              const CallLimit& limit);
 
-  // These are about snapshots.
+  // These are about snapshots, namespaces and rules, and what changes.
   Task<absl::StatusOr<CreateSnapshotReply>> Route(
       const CreateSnapshotRequest& request, const CallLimit& limit);
   template <typename Request>
@@ -171,8 +173,6 @@ class ClusterConnection final : public TaskConnection {
       const Request& request, const CallLimit& limit) {
     return snapshots_.Make(request, limit);
   }
-
-  // These are about namespaces and rules, and what changes (MergedWatch).
   Task<absl::StatusOr<WatchReply>> Route(const WatchRequest& request,
                                          const CallLimit& limit);
   Task<absl::StatusOr<CreateNamespaceReply>> Route(

@@ -6,26 +6,21 @@
 #include <optional>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/placed_server.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
-#include "client/internal/calls/next_page.h"
 #include "contract/reason.h"
-#include "contract/slices.h"
+#include "contract/snapshot_references.h"
 
 namespace tensorkv {
 namespace {
 
 // Bounds how often a call goes to where the home has moved.
 constexpr int kMostMovesOfHome = 4;
-
-// Bounds how long a call waits for what its result does not depend on.
-constexpr absl::Duration kLongestExtra = absl::Seconds(1);
 
 bool IsOfNoSnapshot(const absl::Status& status) {
   const Reason reason = ReasonOf(status);
@@ -69,132 +64,7 @@ absl::Status NoSuchKey(const KnownSnapshot& known, absl::string_view key) {
                     Reason::kKeyNotFound, {{"key", key}});
 }
 
-// Returns what the keys at `places`, of which there are some, all begin with,
-// in whole characters.
-template <typename Entries>
-std::string PrefixOf(const Entries& entries, absl::Span<const size_t> places) {
-  std::string prefix = KeyIn(entries[places.front()]);
-  for (const size_t place : places) {
-    const std::string& key = KeyIn(entries[place]);
-    const auto differ =
-        std::mismatch(prefix.begin(), prefix.end(), key.begin(), key.end());
-    prefix.erase(differ.first, prefix.end());
-  }
-  const std::string& first = KeyIn(entries[places.front()]);
-  const auto is_within_character = [&first](size_t end) {
-    return end < first.size() && (first[end] & 0xc0) == 0x80;
-  };
-  while (is_within_character(prefix.size())) prefix.pop_back();
-  return prefix;
-}
-
-// Adds the counts of a share to those of the others; there are none of all if
-// one has none.
-void AddCounts(const CreateSnapshotReply& share, CreateSnapshotRequest& total) {
-  if (!total.has_num_keys()) return;
-  if (share.has_num_keys()) {
-    total.set_num_keys(total.num_keys() + share.num_keys());
-    total.set_bytes(total.bytes() + share.bytes());
-  } else {
-    total.clear_num_keys();
-    total.clear_bytes();
-  }
-}
-
-// Returns a request to let go of the uids, in the namespace of `request`.
-template <typename Request, typename Uids>
-DeleteSnapshotRequest DropOf(const Request& request, const Uids& uids) {
-  DeleteSnapshotRequest drop;
-  drop.set_namespace_(request.namespace_());
-  drop.set_series(request.series());
-  drop.mutable_uids()->Assign(uids.begin(), uids.end());
-  return drop;
-}
-
 }  // namespace
-
-// --- Taking ------------------------------------------------------------------
-
-Task<absl::StatusOr<ClusterSnapshots::Publication>> ClusterSnapshots::Begin(
-    const CreateSnapshotRequest& terms, const CallLimit& limit) {
-  CreateSnapshotRequest reserve = terms;
-  reserve.set_step(CreateSnapshotRequest::RESERVE);
-  NameAttempt("@", 1, reserve);
-  CO_ASSIGN_OR_RETURN(const CreateSnapshotReply reserved,
-                      co_await AtHome(reserve, limit));
-  CO_ASSIGN_OR_RETURN(const auto home_first,
-                      co_await servers_.HomeFirst(terms.namespace_(), limit));
-  Publication publication = {.home = home_first.front(), .terms = terms};
-  publication.terms.set_number(reserved.number());
-  publication.terms.set_uid(reserved.uid());
-  publication.terms.clear_expected_latest();
-  co_return publication;
-}
-
-Task<absl::StatusOr<std::vector<std::string>>> ClusterSnapshots::ServersOf(
-    const Publication& publication, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(std::vector<std::string> servers,
-                      co_await servers_.All(limit));
-  std::erase(servers, publication.home);
-  servers.insert(servers.begin(), publication.home);
-  co_return servers;
-}
-
-Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::Complete(
-    const Publication& publication, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await ServersOf(publication, limit));
-  CreateSnapshotRequest prepare = publication.terms;
-  prepare.set_step(CreateSnapshotRequest::PREPARE);
-  NameAttempt("@", 2, prepare);
-  auto prepared = co_await servers_.AtEach(servers, prepare, limit);
-  const absl::StatusOr<std::vector<CreateSnapshotReply>> shares =
-      AllOf(std::move(prepared));
-  if (!shares.ok()) {
-    CO_RETURN_IF_ERROR(co_await GiveUp(publication, limit));
-    co_return shares.status();
-  }
-  CreateSnapshotRequest name = publication.terms;
-  name.set_step(CreateSnapshotRequest::NAME);
-  name.mutable_servers()->Assign(servers.begin(), servers.end());
-  name.set_num_keys(0);
-  name.set_bytes(0);
-  for (const CreateSnapshotReply& share : *shares) AddCounts(share, name);
-  NameAttempt("@", 3, name);
-  absl::StatusOr<CreateSnapshotReply> named =
-      co_await servers_.At(servers.front(), name, limit);
-  if (!named.ok()) {
-    // One that may be named stays, until the servers have asked the home.
-    if (!MayHaveEffect(named.status())) {
-      CO_RETURN_IF_ERROR(co_await GiveUp(publication, limit));
-    }
-    co_return named.status();
-  }
-  const DeleteSnapshotRequest gone = DropOf(name, named->gone());
-  named->clear_gone();
-  CO_RETURN_IF_ERROR(co_await TellGone(AfterFirst(servers), gone, limit));
-  co_return named;
-}
-
-Task<absl::Status> ClusterSnapshots::GiveUp(const Publication& publication,
-                                            const CallLimit& limit) {
-  const std::vector<uint64_t> uids = {publication.terms.uid()};
-  const DeleteSnapshotRequest drop = DropOf(publication.terms, uids);
-  CO_ASSIGN_OR_RETURN(const auto servers,
-                      co_await ServersOf(publication, limit));
-  co_return co_await TellGone(servers, drop, limit);
-}
-
-Task<absl::Status> ClusterSnapshots::TellGone(
-    absl::Span<const std::string> servers, const DeleteSnapshotRequest& gone,
-    const CallLimit& limit) {
-  if (gone.uids().empty()) co_return absl::OkStatus();
-  const CallLimit of_extra = limit.Within(kLongestExtra);
-  // Who does not hear it will ask.
-  [[maybe_unused]] const auto replies =
-      co_await servers_.AtEach(servers, gone, of_extra);
-  co_return absl::OkStatus();
-}
 
 // --- Reading -----------------------------------------------------------------
 
@@ -240,27 +110,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   });
   CO_RETURN_IF_ERROR(co_await ReadShares(call, shares, limit, reading));
   if (!reading.missing.empty()) {
-    const auto& entries = EntriesIn(made);
-    ListRequest list;
-    list.set_namespace_(name_space);
-    list.set_prefix(PrefixOf(entries, reading.missing));
-    SetSnapshot(known.reference(), list);
-    CO_ASSIGN_OR_RETURN(const Places places,
-                        co_await Locate(list, known, limit));
-    std::map<std::string, CallShare> by_server;
-    for (const size_t place : std::exchange(reading.missing, {})) {
-      const auto found = places.find(KeyIn(entries[place]));
-      if (found == places.end()) {
-        co_return NoSuchKey(known, KeyIn(entries[place]));
-      }
-      CallShare& share = by_server[found->second];
-      share.server = found->second;
-      share.places.push_back(place);
-    }
-    std::vector<CallShare> elsewhere;
-    for (auto& [server, share] : by_server) {
-      elsewhere.push_back(std::move(share));
-    }
+    const std::vector<size_t> missing = std::exchange(reading.missing, {});
+    CO_ASSIGN_OR_RETURN(const std::vector<CallShare> elsewhere,
+                        co_await Locate(made, known, missing, limit));
     CO_RETURN_IF_ERROR(co_await ReadShares(call, elsewhere, limit, reading));
     // One has gone since it was located.
     if (!reading.missing.empty()) {
@@ -303,36 +155,48 @@ Task<absl::Status> ClusterSnapshots::ReadShares(
   co_return MostActionableError(errors);
 }
 
-Task<absl::StatusOr<std::vector<ListReply>>> ClusterSnapshots::ListAtAll(
-    const ListRequest& request, const KnownSnapshot& known,
-    const CallLimit& limit) {
-  auto pages = co_await servers_.AtEach(known.servers, request, limit);
-  for (size_t i = 0; i < pages.size(); ++i) {
-    const absl::Status& status = pages[i].status();
-    if (!IsOfNoSnapshot(status) && !IsOfRemovedServer(status)) continue;
-    co_return co_await WhyLost(request.namespace_(), known, known.servers[i],
-                               limit);
+template <typename Request>
+Task<absl::StatusOr<std::vector<CallShare>>> ClusterSnapshots::Locate(
+    const Request& request, const KnownSnapshot& known,
+    absl::Span<const size_t> missing, const CallLimit& limit) {
+  const auto& entries = EntriesIn(request);
+  StatRequest stat;
+  stat.set_namespace_(NamespaceIn(request));
+  stat.set_allow_missing(true);
+  SetSnapshot(known.reference(), stat);
+  for (const size_t place : missing) stat.add_keys(KeyIn(entries[place]));
+  CO_ASSIGN_OR_RETURN(const std::vector<StatReply> replies,
+                      co_await AskAll(stat, known, limit));
+  absl::flat_hash_map<absl::string_view, size_t> server_of;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    for (const KeyStatus& key : replies[i].keys()) server_of[key.key()] = i;
   }
-  co_return AllOf(std::move(pages));
+  std::vector<CallShare> shares(known.servers.size());
+  for (const size_t place : missing) {
+    const auto found = server_of.find(KeyIn(entries[place]));
+    if (found == server_of.end()) {
+      co_return NoSuchKey(known, KeyIn(entries[place]));
+    }
+    shares[found->second].server = known.servers[found->second];
+    shares[found->second].places.push_back(place);
+  }
+  std::erase_if(shares,
+                [](const CallShare& share) { return share.places.empty(); });
+  co_return shares;
 }
 
-Task<absl::StatusOr<ClusterSnapshots::Places>> ClusterSnapshots::Locate(
-    const ListRequest& request, const KnownSnapshot& known,
+template <typename Request>
+Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> ClusterSnapshots::AskAll(
+    const Request& request, const KnownSnapshot& known,
     const CallLimit& limit) {
-  Places places;
-  ListRequest next = request;
-  do {
-    CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                        co_await ListAtAll(next, known, limit));
-    for (size_t i = 0; i < pages.size(); ++i) {
-      for (const KeyStatus& key : pages[i].keys()) {
-        places.try_emplace(key.key(), known.servers[i]);
-      }
-    }
-    const ListReply page = MergePages(std::move(pages), /*page_size=*/0);
-    CO_RETURN_IF_ERROR(NextPage(page.next_page_token(), next));
-  } while (!next.page_token().empty());
-  co_return places;
+  auto replies = co_await servers_.AtEach(known.servers, request, limit);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const absl::Status& status = replies[i].status();
+    if (!IsOfNoSnapshot(status) && !IsOfRemovedServer(status)) continue;
+    co_return co_await WhyLost(NamespaceIn(request), known, known.servers[i],
+                               limit);
+  }
+  co_return AllOf(std::move(replies));
 }
 
 Task<absl::StatusOr<ListReply>> ClusterSnapshots::List(
@@ -344,7 +208,7 @@ Task<absl::StatusOr<ListReply>> ClusterSnapshots::List(
   SetSnapshot(known.reference(), made);
   if (known.servers.empty()) co_return co_await AtHome(made, limit);
   CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                      co_await ListAtAll(made, known, limit));
+                      co_await AskAll(made, known, limit));
   ListReply page = MergePages(std::move(pages), request.page_size());
   page.set_snapshot_number(known.number);
   co_return page;
@@ -377,13 +241,14 @@ Task<absl::Status> ClusterSnapshots::WhyLost(const std::string& name_space,
 
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::AtHome(
-    const Request& request, const CallLimit& limit) {
+    const Request& request, const CallLimit& limit, std::string* answered_by) {
   CO_ASSIGN_OR_RETURN(PlacementPtr placement,
                       co_await servers_.Placement(limit));
   const std::string& name_space = NamespaceIn(request);
   for (int attempt = 1;; ++attempt) {
     const std::string home =
         placement->servers[OwnerOf(*placement, name_space, "")].name;
+    if (answered_by != nullptr) *answered_by = home;
     const absl::StatusOr<ReplyTo<Request>> reply =
         co_await servers_.At(home, request, limit);
     const bool has_moved = IsAtWrongServer(reply.status());
@@ -431,11 +296,11 @@ Task<absl::StatusOr<DeleteSnapshotReply>> ClusterSnapshots::Make(
   known_.Forget(request.namespace_(), request.series());
   CO_ASSIGN_OR_RETURN(DeleteSnapshotReply reply,
                       co_await AtHome(request, limit));
-  const DeleteSnapshotRequest gone = DropOf(request, reply.gone());
-  reply.clear_gone();
   CO_ASSIGN_OR_RETURN(const auto home_first,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
-  CO_RETURN_IF_ERROR(co_await TellGone(AfterFirst(home_first), gone, limit));
+  CO_RETURN_IF_ERROR(
+      co_await TellGone(AfterFirst(home_first), request, reply.gone(), limit));
+  reply.clear_gone();
   co_return reply;
 }
 
@@ -447,10 +312,13 @@ template Task<absl::StatusOr<PullReply>> ClusterSnapshots::Read(
 template Task<absl::StatusOr<StatReply>> ClusterSnapshots::Read(
     const StatRequest& request, const CallLimit& limit);
 template Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::AtHome(
-    const CreateSnapshotRequest& request, const CallLimit& limit);
+    const CreateSnapshotRequest& request, const CallLimit& limit,
+    std::string* answered_by);
 template Task<absl::StatusOr<ListSnapshotsReply>> ClusterSnapshots::AtHome(
-    const ListSnapshotsRequest& request, const CallLimit& limit);
+    const ListSnapshotsRequest& request, const CallLimit& limit,
+    std::string* answered_by);
 template Task<absl::StatusOr<LeaseSnapshotReply>> ClusterSnapshots::AtHome(
-    const LeaseSnapshotRequest& request, const CallLimit& limit);
+    const LeaseSnapshotRequest& request, const CallLimit& limit,
+    std::string* answered_by);
 
 }  // namespace tensorkv

@@ -4,13 +4,15 @@
 #define TENSORKV_CLIENT_CLUSTER_CLUSTER_SNAPSHOTS_H_
 
 #include <cstddef>
-#include <map>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
@@ -31,23 +33,44 @@ class ClusterSnapshots {
 
   // --- Taking ----------------------------------------------------------------
 
+  // Bounds how often a snapshot is begun again because partitions move.
+  static constexpr int kMostAttempts = 4;
+
   // A snapshot whose number is reserved.
   struct Publication {
     std::string home;
-    // What each server is told: with the number and the uid.
+    // With the number, and without a call id.
     CreateSnapshotRequest terms;
+    uint64_t uid = 0;
+    // The servers that have shares since they have made their parts of a call.
+    std::set<std::string> published_by;
   };
-  // Reserves a number on these terms. Errors: those of CreateSnapshot.
+  // Reserves a number on these terms, for the attempt, counted from 0, to take
+  // a snapshot. Errors: those of CreateSnapshot · Unavailable
+  // (KEY_NOT_RESTORED): no snapshot can be whole now.
   Task<absl::StatusOr<Publication>> Begin(const CreateSnapshotRequest& terms,
-                                          const CallLimit& limit);
+                                          int attempt, const CallLimit& limit);
   // Has every server keep its share, unless it has, and the home name the
-  // snapshot; tells the others what has gone by that. Gives up if one refuses.
-  // Errors: those of CreateSnapshot.
+  // snapshot, once the shares together have each key once; tells the others
+  // what has gone by that. Gives up if one refuses. Errors: those of
+  // CreateSnapshot; also of a call that is repeated, and whose snapshot has
+  // gone.
   Task<absl::StatusOr<CreateSnapshotReply>> Complete(
       const Publication& publication, const CallLimit& limit);
-  // Has all servers let go of what they have, as far as they answer.
-  Task<absl::Status> GiveUp(const Publication& publication,
-                            const CallLimit& limit);
+  // Has all servers let go of what they have, as far as they answer soon,
+  // whatever has become of the call, and returns `why`. But a snapshot that the
+  // home names, since the call is repeated, stays: returns its reply.
+  Task<absl::StatusOr<CreateSnapshotReply>> GiveUp(
+      const Publication& publication, const absl::Status& why,
+      const CallLimit& limit);
+  // Returns whether a snapshot on these terms that Complete has not taken may
+  // be taken by another attempt. One that has gone may have been named, by a
+  // call that is repeated now.
+  static bool MayBeginAgain(const CreateSnapshotRequest& terms,
+                            const absl::Status& why);
+  // Takes a snapshot of no call. Errors: those of CreateSnapshot.
+  Task<absl::StatusOr<CreateSnapshotReply>> Create(
+      const CreateSnapshotRequest& terms, const CallLimit& limit);
 
   // --- Reading ---------------------------------------------------------------
 
@@ -79,16 +102,17 @@ class ClusterSnapshots {
   }
 
  private:
+  // Tells `answered_by`, if it is not null, which server has answered.
   template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(const Request& request,
-                                                const CallLimit& limit);
-  // How the parts of a reading have ended.
+  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(
+      const Request& request, const CallLimit& limit,
+      std::string* answered_by = nullptr);
+  // Keeps how the parts of a reading have ended.
   template <typename Request>
   struct Reading {
     ReplyTo<Request> reply = {};
     // The places of entries that the server does not have that was asked.
     std::vector<size_t> missing;
-    std::vector<absl::Status> errors;
   };
   // Reads each share at its server.
   template <typename Request>
@@ -96,27 +120,59 @@ class ClusterSnapshots {
                                 const std::vector<CallShare>& shares,
                                 const CallLimit& limit,
                                 Reading<Request>& reading);
-  // Returns which server has which of the snapshot's keys that begin so.
-  using Places = std::map<std::string, std::string>;
-  Task<absl::StatusOr<Places>> Locate(const ListRequest& request,
-                                      const KnownSnapshot& known,
-                                      const CallLimit& limit);
-  // Returns how a List at all servers of the snapshot has ended.
-  Task<absl::StatusOr<std::vector<ListReply>>> ListAtAll(
-      const ListRequest& request, const KnownSnapshot& known,
+  // Asks all servers for the keys at `missing`, and returns by server what is
+  // to be read there. Errors: NotFound (KEY_NOT_FOUND, SNAPSHOT_LOST).
+  template <typename Request>
+  Task<absl::StatusOr<std::vector<CallShare>>> Locate(
+      const Request& request, const KnownSnapshot& known,
+      absl::Span<const size_t> missing, const CallLimit& limit);
+  // Asks all servers of the snapshot. Errors: NotFound (SNAPSHOT_LOST).
+  template <typename Request>
+  Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskAll(
+      const Request& request, const KnownSnapshot& known,
       const CallLimit& limit);
   // Returns why a server has no share of it: what the home says, if it has gone
   // there, too.
   Task<absl::Status> WhyLost(const std::string& name_space,
                              const KnownSnapshot& known,
                              const std::string& server, const CallLimit& limit);
-  // Returns all servers, the home of the publication first.
-  Task<absl::StatusOr<std::vector<std::string>>> ServersOf(
+  // The shares of a publication.
+  struct Prepared {
+    // Has the home first.
+    std::vector<std::string> servers;
+    std::vector<CreateSnapshotReply> shares;
+  };
+  // Has the servers of a placement keep their shares, and those of newer ones
+  // until the shares are of one. Errors: those of CreateSnapshot · Aborted: no
+  // placement is known that the shares are of.
+  Task<absl::StatusOr<Prepared>> Prepare(const Publication& publication,
+                                         const CallLimit& limit);
+  // Checks that every partition is at its owner, as far as the cluster says.
+  // Errors: Unavailable (KEY_NOT_RESTORED).
+  Task<absl::Status> CheckWhole(const CallLimit& limit);
+  // Returns what the home says of the snapshot. Errors: NotFound: it has not
+  // named it.
+  Task<absl::StatusOr<v1::SnapshotStatus>> FindNamed(
       const Publication& publication, const CallLimit& limit);
-  // Tells servers that these have gone, as far as they answer.
+  // Has those let go of their shares that are in no partition of the snapshot.
+  // Returns OK.
+  Task<absl::Status> DropOthers(const Publication& publication,
+                                const Prepared& prepared,
+                                const CallLimit& limit);
+  // Has the home name the snapshot.
+  Task<absl::StatusOr<CreateSnapshotReply>> Name(const Publication& publication,
+                                                 const Prepared& prepared,
+                                                 const CallLimit& limit);
+  // Tells servers that these uids have gone, of the request's namespace and
+  // series, as far as they answer soon. Returns OK.
+  template <typename Request>
   Task<absl::Status> TellGone(absl::Span<const std::string> servers,
-                              const DeleteSnapshotRequest& gone,
+                              const Request& of,
+                              absl::Span<const uint64_t> uids,
                               const CallLimit& limit);
+
+  // Bounds how long a call waits for what its result does not depend on.
+  static constexpr absl::Duration kLongestExtra = absl::Seconds(1);
 
   ClusterServers& servers_;
   KnownSnapshots known_;

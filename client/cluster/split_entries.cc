@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -116,6 +117,14 @@ auto MinVersion(absl::Span<const Answer> answers) {
       ->version;
 }
 
+uint32_t MinContributions(absl::Span<const Value> answers) {
+  return absl::c_min_element(answers,
+                             [](const Value& a, const Value& b) {
+                               return a.num_contributions < b.num_contributions;
+                             })
+      ->num_contributions;
+}
+
 // Returns the shape of the rows of slices, one after the other.
 absl::StatusOr<Shape> JoinedShape(absl::Span<const Value> answers) {
   const Tensor& first = answers.front().tensor;
@@ -160,6 +169,87 @@ void Scatter(const Tensor& from, const std::vector<int64_t>& places,
     std::memcpy(to.mutable_data() + places[i] * row_bytes,
                 from.data() + i * row_bytes, row_bytes);
   }
+}
+
+// Returns the token of a key in slices: that of each slice, after its size in a
+// byte.
+std::string JoinedToken(absl::Span<const Value> answers) {
+  std::string joined;
+  for (const Value& answer : answers) {
+    const std::string& token = answer.change->token;
+    joined.push_back(static_cast<char>(token.size()));
+    joined += token;
+  }
+  return joined;
+}
+
+// Returns the tokens of the slices; none if it is no token of so many.
+std::vector<std::string> TokensOfSlices(absl::string_view joined,
+                                        uint32_t num_slices) {
+  std::vector<std::string> tokens;
+  while (!joined.empty()) {
+    const size_t size = static_cast<unsigned char>(joined.front());
+    joined.remove_prefix(1);
+    if (size > joined.size()) return {};
+    tokens.emplace_back(joined.substr(0, size));
+    joined.remove_prefix(size);
+  }
+  if (tokens.size() != num_slices) return {};
+  return tokens;
+}
+
+// Returns whether all slices have come with tokens. Where one has not, none is
+// shown later, and so all come whole.
+bool HaveChanges(absl::Span<const Value> answers) {
+  return absl::c_all_of(
+      answers, [](const Value& answer) { return answer.change != nullptr; });
+}
+
+// Puts a slice that has come whole in its place, unless it is there. Returns
+// what has changed of another.
+absl::StatusOr<SliceChange> ChangeOfSlice(const Value& answer, Tensor slice) {
+  SliceChange change = {.size_bytes = static_cast<uint64_t>(slice.size_bytes()),
+                        .unchanged = answer.change->unchanged,
+                        .delta = answer.change->delta};
+  const Tensor& tensor = answer.tensor;
+  if (!answer.is_whole()) {
+    change.tensor = tensor;
+    return change;
+  }
+  if (tensor.dtype() != slice.dtype() || tensor.shape() != slice.shape()) {
+    return absl::InternalError(absl::StrCat("slice of a key: expected ",
+                                            slice.Description(), ", got ",
+                                            tensor.Description()));
+  }
+  if (tensor.data() != slice.data() && tensor.size_bytes() > 0) {
+    std::memcpy(slice.mutable_data(), tensor.data(), tensor.size_bytes());
+  }
+  return change;
+}
+
+absl::StatusOr<Value> JoinChanges(const SplitLayout& layout,
+                                  absl::Span<const Value> answers,
+                                  Tensor whole) {
+  Value value = {.version = MinVersion(answers),
+                 .num_contributions = MinContributions(answers)};
+  auto change = MakeRefCounted<ValueChange>();
+  change->token = JoinedToken(answers);
+  change->unchanged = absl::c_all_of(
+      answers, [](const Value& answer) { return answer.change->unchanged; });
+  if (!change->unchanged) {
+    for (uint32_t i = 0; i < layout.num_slices; ++i) {
+      ASSIGN_OR_RETURN(
+          SliceChange of_slice,
+          ChangeOfSlice(answers[i], RowsOf(whole, layout.FirstRow(i),
+                                           layout.FirstRow(i + 1))));
+      change->slices.push_back(std::move(of_slice));
+    }
+    if (absl::c_all_of(answers, std::mem_fn(&Value::is_whole)))
+      change->slices.clear();
+    value.tensor = std::move(whole);
+  }
+  value.change = std::move(change);
+  return value;
 }
 
 }  // namespace
@@ -231,9 +321,13 @@ absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,
   if (entry.rows != nullptr) {
     ASSIGN_OR_RETURN(places, PlacesBySlice(*entry.rows, layout));
   }
+  const std::vector<std::string> held =
+      TokensOfSlices(entry.held, layout.num_slices);
   for (uint32_t i = 0; i < layout.num_slices; ++i) {
-    PullEntry slice = entry;
-    slice.key = layout.NameOf(i);
+    PullEntry slice = {.key = layout.NameOf(i),
+                       .min_version = entry.min_version,
+                       .rows = entry.rows};
+    if (!held.empty()) slice.held = held[i];
     if (entry.rows != nullptr) {
       // An entry that asks for no rows asks whether there is the key.
       if (places[i].empty() && (i > 0 || entry.rows->size() > 0)) continue;
@@ -279,13 +373,13 @@ KeyStatus JoinAnswers(const SplitEntry& split,
 absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
                                   absl::Span<const Value> answers,
                                   Tensor whole) {
+  if (HaveChanges(answers)) {
+    return JoinChanges(*split.layout, answers, std::move(whole));
+  }
   RETURN_IF_ERROR(CheckRows(split, answers));
   const Tensor& first = answers.front().tensor;
   const Version version = MinVersion(answers);
-  const uint32_t num_contributions =
-      absl::c_min_element(answers, [](const Value& a, const Value& b) {
-        return a.num_contributions < b.num_contributions;
-      })->num_contributions;
+  const uint32_t num_contributions = MinContributions(answers);
   // A state that is one number is so in every slice.
   if (first.shape().rank() == 0) {
     return Value{version, first, num_contributions};

@@ -63,8 +63,9 @@ PushResult JoinAnswers(const SplitEntry& split,
 KeyStatus JoinAnswers(const SplitEntry& split,
                       absl::Span<const KeyStatus* const> answers);
 // The tensor has the rows of all slices, in `whole` if that has memory and
-// their dtype and shape; what is there already is not copied. Errors:
-// ResourceExhausted · Internal (slices that do not fit together).
+// their dtype and shape; what is there already is not copied. What has changed
+// is told by slices where some have come as changes; then `whole` has memory.
+// Errors: ResourceExhausted · Internal (slices that do not fit together).
 absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
                                   absl::Span<const Value> answers,
                                   Tensor whole);

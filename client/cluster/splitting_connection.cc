@@ -225,9 +225,12 @@ Task<absl::Status> SplittingConnection::MakeAtSnapshot(const Request& request,
     Request made = request;
     SetSnapshot(known.reference(), made);
     const absl::Status status = co_await MakeAs(made, reply, limit);
-    // The series goes on faster than it is read.
-    const bool may_go_on = ReasonOf(status) == Reason::kSnapshotLost &&
-                           !at.has_number() && known.uid != last;
+    // The series goes on faster than it is read, or the number is another's, as
+    // the home was started anew.
+    const Reason reason = ReasonOf(status);
+    const bool may_go_on = (reason == Reason::kSnapshotLost ||
+                            reason == Reason::kSnapshotNotFound) &&
+                           known.uid != last;
     if (!may_go_on) co_return status;
     last = known.uid;
   }

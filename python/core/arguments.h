@@ -48,6 +48,7 @@ void ForEachField(Config& config, Field field) {
   field("max_open_rounds", config.max_open_rounds);
   field("aggregation", config.aggregation);
   field("trim_fraction", config.trim_fraction);
+  field("sum_order", config.sum_order);
   field("mirrored", config.mirrored);
   field("on_non_finite", config.gradient_guard.on_non_finite);
   field("max_norm", config.gradient_guard.max_norm);

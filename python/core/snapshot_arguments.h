@@ -55,7 +55,8 @@ Message SnapshotWanted(const PublishFields& fields) {
     EncodeDuration(SecondsOf("time_to_live", *time_to_live),
                    message.mutable_time_to_live());
   }
-  if (keep_last) message.set_keep_last(*keep_last > 0 ? *keep_last : UINT32_MAX);
+  if (keep_last)
+    message.set_keep_last(*keep_last > 0 ? *keep_last : UINT32_MAX);
   return message;
 }
 

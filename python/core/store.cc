@@ -287,6 +287,25 @@ py::object Store::Push(const Keys& keys, const py::list& arrays, Step step,
   return VersionsOf(reply);
 }
 
+void Store::PushAs(uint32_t rank, const Keys& keys, const py::list& arrays,
+                   Step step, const Weights& weights) {
+  const auto exports = std::make_shared<Exports>();
+  std::vector<PushEntry> entries;
+  if (py::len(arrays) == 0) {
+    for (const std::string& key : keys) {
+      entries.push_back({.key = key, .skip = true});
+    }
+  } else {
+    CheckLengths(keys, arrays);
+    entries = PushEntriesOf(keys, arrays, weights, exports);
+  }
+  const PushOptions options = {.step = step, .worker = Worker{.rank = rank}};
+  Call([=, entries = std::move(entries)](Session& session,
+                                         const CallBounds& bounds) mutable {
+    return session.Push(std::move(entries), options, bounds);
+  });
+}
+
 std::vector<Value> Store::Receive(const Keys& keys,
                                   const std::optional<py::list>& outs,
                                   const SharedExports& exports, Reader read,
@@ -344,8 +363,16 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
 }
 
 py::list Store::PullMemory(const Keys& keys, const std::string& dtype,
-                           const AtFields& at) {
-  return MemoryOf(PullValues(keys, std::nullopt, RequestOf(keys, dtype, at)));
+                           const AtFields& at,
+                           const std::shared_ptr<SharedChangeReader>& changes) {
+  PullRequest request = RequestOf(keys, dtype, at);
+  if (changes == nullptr) {
+    return MemoryOf(PullValues(keys, std::nullopt, std::move(request)));
+  }
+  return MemoryOf(
+      Call([=](Client client) { return changes->Pull(client, request); },
+           /*may_wait=*/true)
+          .values);
 }
 
 py::object Store::PushRows(const Keys& keys, const py::list& row_ids,

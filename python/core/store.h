@@ -24,6 +24,7 @@
 #include "python/core/open_calls.h"
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
+#include "python/core/shared_change_reader.h"
 #include "python/core/snapshot_arguments.h"
 #include "python/core/status_error.h"
 
@@ -110,6 +111,10 @@ class Store {
   pybind11::object Push(const Keys& keys, const pybind11::list& arrays,
                         Step step, const Weights& weights,
                         const std::optional<PublishFields>& publish_as);
+  // Pushes as that rank of a group whose workers do not join. Without arrays it
+  // skips the keys.
+  void PushAs(uint32_t rank, const Keys& keys, const pybind11::list& arrays,
+              Step step, const Weights& weights);
   pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
                           const std::optional<pybind11::list>& outs, Step step,
                           const Weights& weights);
@@ -118,9 +123,11 @@ class Store {
                       Version min_version, const std::string& dtype,
                       const std::optional<AtFields>& at);
   // Returns values of a snapshot with their versions and dtypes, for who makes
-  // no arrays of them.
+  // no arrays of them. Those of `changes`, unless it is null, must not be
+  // written.
   pybind11::list PullMemory(const Keys& keys, const std::string& dtype,
-                            const AtFields& at);
+                            const AtFields& at,
+                            const std::shared_ptr<SharedChangeReader>& changes);
   std::vector<Value> PullValues(const Keys& keys,
                                 const std::optional<pybind11::list>& outs,
                                 PullRequest request);

@@ -17,6 +17,14 @@ using Texts = std::vector<std::string>;
 }  // namespace
 
 void Store::Register(py::module_& module) {
+  py::class_<SharedChangeReader, std::shared_ptr<SharedChangeReader>>(
+      module, "ChangeReader")
+      .def(py::init<>())
+      .def("clear", &SharedChangeReader::Clear, py::call_guard<GilRelease>())
+      .def_property_readonly("bytes", [](const SharedChangeReader& reader) {
+        const GilRelease release;
+        return reader.bytes();
+      });
   py::class_<Store> store(module, "Store");
   RegisterOpening(store);
   RegisterValues(store);
@@ -60,6 +68,7 @@ void Store::RegisterOpening(py::class_<Store>& store) {
 void Store::RegisterValues(py::class_<Store>& store) {
   store.def("init", &Store::Init)
       .def("push", &Store::Push)
+      .def("push_as", &Store::PushAs)
       .def("push_pull", &Store::PushPull)
       .def("pull", &Store::Pull)
       .def("pull_memory", &Store::PullMemory)
@@ -243,10 +252,16 @@ void Store::RegisterState(py::class_<Store>& store) {
                                WorkerClient* worker = store.session()->worker();
                                return worker != nullptr ? worker->rank() : 0;
                              })
-      .def_property_readonly("next_step", [](const Store& store) -> Step {
-        WorkerClient* worker = store.session()->worker();
-        return worker != nullptr ? worker->step() : 1;
-      });
+      .def_property_readonly("next_step",
+                             [](const Store& store) -> Step {
+                               WorkerClient* worker = store.session()->worker();
+                               return worker != nullptr ? worker->step() : 1;
+                             })
+      .def_property_readonly(
+          "last_dropped_step", [](const Store& store) -> Step {
+            WorkerClient* worker = store.session()->worker();
+            return worker != nullptr ? worker->last_dropped_step() : 0;
+          });
 }
 
 }  // namespace tensorkv::python

@@ -150,10 +150,17 @@ class SnapshotVerbs:
         return LeasedSnapshot(self, At(series, leased), name, duration)
 
     def _pull_memory(
-        self, keys: List[str], dtype: str, at: At
+        self,
+        keys: List[str],
+        dtype: str,
+        at: At,
+        changes: Optional[Any] = None,
     ) -> List[Tuple[NDArray, str, int]]:
-        """Of each key its value's bytes, the name of its dtype, its version."""
-        return self._store.pull_memory(keys, dtype, at_fields(at))
+        """Of each key its value's bytes, the name of its dtype, its version.
+
+        With `changes`, which holds them then, they must not be written.
+        """
+        return self._store.pull_memory(keys, dtype, at_fields(at), changes)
 
     def _entries(
         self, prefix: str, at: At

@@ -31,6 +31,7 @@ OnExistingNamespace = Literal["fail", "keep"]
 OnRestoring = Literal["fail", "replace"]
 OnWorkerLoss = Literal["fail", "continue"]
 Aggregation = Literal["sum", "mean", "median", "trimmed_mean"]
+SumOrder = Literal["rank", "arrival"]
 OnNonFinite = Literal["apply", "count", "skip", "refuse"]
 OnLargeNorm = Literal["clip", "refuse"]
 
@@ -259,6 +260,7 @@ class NamespaceStatus:
     max_open_rounds: int
     aggregation: str
     trim_fraction: float
+    sum_order: str
     mirrored: bool
     on_non_finite: str
     max_norm: float

@@ -215,6 +215,7 @@ class ClientCoroutines(Coroutines):
         timeout: Optional[float] = None,
         *,
         publish_as: PublishAs,
+        weight: Union[None, float, Sequence[float]] = None,
     ) -> Snapshot: ...
     @overload
     async def pull_rows(

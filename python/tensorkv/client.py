@@ -30,6 +30,7 @@ from tensorkv._types import (
     OnRestoring,
     OnWorkerLoss,
     ServerStatus,
+    SumOrder,
     namespace_status,
 )
 from tensorkv._watch import WatchVerbs
@@ -302,6 +303,7 @@ class Client(ValueVerbs, SnapshotVerbs, WatchVerbs):
         max_open_rounds: int = 0,
         aggregation: Aggregation = "sum",
         trim_fraction: float = 0.0,
+        sum_order: SumOrder = "rank",
         mirrored: bool = False,
         on_non_finite: OnNonFinite = "apply",
         max_norm: float = 0.0,
@@ -334,6 +336,9 @@ class Client(ValueVerbs, SnapshotVerbs, WatchVerbs):
           aggregation: what contributions become, before the rule: "sum"; the
             "mean", weighted by the `weight` of pushes; of rounds also "median",
             or "trimmed_mean" without the fraction `trim_fraction` at either end.
+          sum_order: of the contributions to sums and means in "sync": "rank",
+            for the same bits every time, or "arrival", for memory that does not
+            grow with the number of workers.
           mirrored: has every server of a cluster keep all keys.
           on_non_finite: of contributions with Inf or NaN: "apply", "count",
             "skip" or "refuse".

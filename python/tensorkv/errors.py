@@ -79,7 +79,8 @@ class SnapshotLostError(NotFoundError):
     """The snapshot was there and was let go.
 
     metadata["cause"] says why: "retained" (too much was kept of former values),
-    "expired", "keep_last" or "deleted".
+    "expired", "keep_last", "deleted" or "share_lost" (a server of the cluster
+    has its part no more).
     """
 
 

@@ -24,6 +24,7 @@ is pushed, and clip_gradient=-1, which clips that where it is not negative:
                   momentum_decay=0.004
     radam         learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8
     adabelief     learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6
+    yogi          learning_rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-3
     adagrad       learning_rate=0.01, epsilon=1e-6
     groupadagrad  learning_rate=0.01, epsilon=1e-6
     adafactor     learning_rate=0.01, beta2_decay=0.8, epsilon1=1e-30,
@@ -45,7 +46,7 @@ is pushed, and clip_gradient=-1, which clips that where it is not negative:
                   lower_bound=-1, upper_bound=-1
 
 Their formulas are those of MXNet 2's optimizers of these names, of adamw and
-radam those of PyTorch. Any optimizer may have a schedule of its learning rate:
+radam those of PyTorch, of yogi that of FedYogi. Any optimizer may have a schedule of its learning rate:
 "sgd(learning_rate=1, schedule=cosine(max_updates=1000))".
 
 The text of an expression is a program for one element:

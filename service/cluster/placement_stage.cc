@@ -4,8 +4,11 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/placement.h"
 #include "contract/reason.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -18,6 +21,24 @@ absl::Status HasMoved() {
       Reason::kOutcomeUnknown);
 }
 
+// Checks that the placement has these servers: so what the home names is of
+// servers that it knows, and one that it knows no more has gone.
+absl::Status CheckHas(
+    const ClusterPlacement& placement,
+    const google::protobuf::RepeatedPtrField<CreateSnapshotRequest::Share>&
+        shares) {
+  for (const CreateSnapshotRequest::Share& share : shares) {
+    const std::string& server = share.server();
+    const auto found =
+        std::ranges::find(placement.servers, server, &ClusterServer::name);
+    if (found != placement.servers.end()) continue;
+    return absl::AbortedError(
+        absl::StrCat("shares: placement ", placement.version,
+                     " of the home does not have ", Quoted(server)));
+  }
+  return absl::OkStatus();
+}
+
 bool BringsTensors(Method method) {
   return method == Method::kInit || method == Method::kPush ||
          method == Method::kPushPull || method == Method::kSetState;
@@ -26,13 +47,17 @@ bool BringsTensors(Method method) {
 }  // namespace
 
 absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
-  if (!call.keys) return absl::OkStatus();
+  if (!call.keys && !call.is_for_home && !call.shares) return absl::OkStatus();
   const auto view = known_.view();
   if (view == nullptr) return absl::OkStatus();
   const std::optional<bool> is_of_all = IsOfAll(call.name_space);
   if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
   if (is_of_all.value_or(false)) return view->CheckRank(call.rank);
-  for (size_t i = 0; i < call.keys->size(); ++i) {
+  if (call.is_for_home) RETURN_IF_ERROR(view->Check(call.name_space, ""));
+  // A share would lack the keys that are not restored yet.
+  if (call.shares && call.shares->empty()) RETURN_IF_ERROR(view->CheckWhole());
+  if (call.shares) RETURN_IF_ERROR(CheckHas(view->placement(), *call.shares));
+  for (size_t i = 0; call.keys && i < call.keys->size(); ++i) {
     RETURN_IF_ERROR(view->Check(call.name_space, (*call.keys)[i]));
   }
   return absl::OkStatus();

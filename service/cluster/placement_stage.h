@@ -33,7 +33,8 @@ using IsMirrored =
 // been made by that one. Keys of mirrored namespaces are every server's, and
 // those who call as workers call the one of their rank. A call that brings
 // tensors to a namespace that is not here is admitted, and the store refuses
-// it: its caller may think that it is mirrored still.
+// it: its caller may think that it is mirrored still. What the home of a
+// namespace says of its snapshots is refused elsewhere.
 class PlacementStage final : public CallStage {
  public:
   // `known` outlives the stage.
@@ -45,7 +46,8 @@ class PlacementStage final : public CallStage {
 
   // Errors: those of KnownPlacement::View::Check · FailedPrecondition
   // (OUTCOME_UNKNOWN): the push of a PushPull was made here before its keys
-  // moved, and the values to pull are at another server.
+  // moved, and the values to pull are at another server · Aborted: it names a
+  // snapshot of servers that the placement does not have.
   absl::Status Admit(const StagedCall& call) const override;
 
   // Returns the keys that this server owns, of those that `list` returns to the

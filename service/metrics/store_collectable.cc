@@ -84,6 +84,17 @@ void AddWaiting(const NamespaceSummary& status, Add add) {
   }
 }
 
+void AddChanges(const NamespaceSummary& status, Add add) {
+  add(status.changes.unchanged, {{"as", "unchanged"}});
+  add(status.changes.deltas, {{"as", "delta"}});
+  add(status.changes.wholes, {{"as", "whole"}});
+}
+
+void AddChangeBytes(const NamespaceSummary& status, Add add) {
+  add(status.changes.delta_bytes, {{"as", "delta"}});
+  add(status.changes.whole_bytes, {{"as", "whole"}});
+}
+
 // Sum and count, without quantiles.
 MetricFamily WaitedFamily(const Summaries& statuses) {
   MetricFamily family{"tensorkv_waited_seconds",
@@ -177,6 +188,12 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
       number("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
              MetricType::Gauge, &NamespaceSummary::slowest_lag),
+      family("tensorkv_changes_sent_total",
+             "Values of pulls that ask for what has changed.",
+             MetricType::Counter, AddChanges),
+      family("tensorkv_changes_sent_bytes_total",
+             "Bytes of such values, by what was sent.", MetricType::Counter,
+             AddChangeBytes),
   };
 }
 

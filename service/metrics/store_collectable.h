@@ -35,6 +35,10 @@ namespace tensorkv {
 //   tensorkv_contributions_guarded_total  by rank and reason: not_finite,
 //                                         too_large
 //   tensorkv_slowest_worker_lag_steps     behind the fastest
+//   tensorkv_changes_sent_total        values of pulls that ask for what has
+//                                      changed, by what went: unchanged, delta,
+//                                      whole
+//   tensorkv_changes_sent_bytes_total  their bytes, by delta and whole
 //
 // label: namespace. The store bounds the number of namespaces. Reasons that no
 // call has waited for yet are left out.

@@ -142,9 +142,9 @@ void Handlers::ChooseThreads() {
   TENSORKV_CHECKPOINT_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
   choose(Method::kResizeCluster, Threads::kCluster);
-  choose(Method::kCheckShares, Threads::kCluster);
 #define TENSORKV_CHOOSE(name, ...) choose(Method::k##name, Threads::kCluster);
   TENSORKV_MOVE_METHODS(TENSORKV_CHOOSE)
+  TENSORKV_SHARE_METHODS(TENSORKV_CHOOSE)
 #undef TENSORKV_CHOOSE
 #define TENSORKV_CHOOSE(name, ...)                                   \
   handlers_[static_cast<size_t>(Method::k##name)].max_bytes_inline = \

@@ -78,6 +78,7 @@ void StreamCall::Read() {
   absl::Status status;
   {
     MutexLock lock(&mutex_);
+    if (state_ >= State::kFinishing) return;
     if (!BeginFinish(&status)) {
       state_ = State::kReading;
       // With the lock: nobody may finish the call in between. gRPC calls back
@@ -109,6 +110,10 @@ void StreamCall::Receive() {
   if (absl::Status status = session_->Receive(&message_); !status.ok()) {
     End(status);  // by Read, whose turn it is
     return Read();
+  }
+  {
+    MutexLock lock(&mutex_);
+    state_ = State::kWaiting;
   }
   session_->WhenReady([self = shared_from_this()] { self->Read(); });
 }

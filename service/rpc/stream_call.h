@@ -85,7 +85,7 @@ class StreamCall final
   enum class State {
     kReading,
     kReceiving,  // a message that was read
-    kWaiting,    // for the call's outcome
+    kWaiting,    // for the call's turn to receive, or its outcome
     kWriting,
     kFinishing,
     kDone,

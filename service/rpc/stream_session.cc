@@ -87,6 +87,32 @@ void Execute(const CallDispatch& calls, Caller caller, StreamedRequest request,
       request);
 }
 
+// Checks the call, and counts its payload of `total` bytes in `share`, unless
+// that is null. Ids of rows have memory, its tensors are to get it.
+absl::StatusOr<StripedCall::PreparedCall> Prepare(
+    const Caller& caller, const StreamDependencies& dependencies,
+    CallerQuotas::Share* share, uint64_t total, StreamedRequest request) {
+  const CallContext context = {.caller = caller};
+  RETURN_IF_ERROR(std::visit(
+      [&](const auto& request) {
+        return Check(request, context, dependencies);
+      },
+      request));
+  if (share != nullptr) {
+    RETURN_IF_ERROR(share->Add(total + RowIdBytes(request)));
+  }
+  const CallDispatch& calls = *dependencies.calls;
+  RETURN_IF_ERROR(StageRowIds(calls.staging(), context, request));
+  return StripedCall::PreparedCall{
+      .request = std::move(request),
+      .execute = std::bind_front(Execute, std::cref(calls), caller),
+      .allocate = [&staging = calls.staging(),
+                   context](StreamedRequest& request) {
+        return staging.Allocate(NamespaceOf(request), TensorsOf(request),
+                                context);
+      }};
+}
+
 }  // namespace
 
 StreamSession::StreamSession(Method method, Caller caller,
@@ -118,34 +144,17 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   for (const Tensor* tensor : TensorsOf(stream.request)) {
     sizes.push_back(static_cast<uint64_t>(tensor->size_bytes()));
   }
-  const auto prepare = [&]() -> absl::StatusOr<StripedCall::AllocatedCall> {
-    const CallContext context = {.caller = caller_};
-    StripedCall::AllocatedCall call;
-    call.request = std::move(stream.request);
-    RETURN_IF_ERROR(std::visit(
-        [&](const auto& request) {
-          return Check(request, context, dependencies_);
-        },
-        call.request));
-    if (share_ != nullptr) {
-      ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
-      RETURN_IF_ERROR(share_->Add(total + RowIdBytes(call.request)));
-    }
-    Staging& staging = dependencies_.calls->staging();
-    RETURN_IF_ERROR(staging.Allocate(NamespaceOf(call.request),
-                                     TensorsOf(call.request), context));
-    RETURN_IF_ERROR(StageRowIds(staging, context, call.request));
-    call.execute =
-        std::bind_front(Execute, std::cref(*dependencies_.calls), caller_);
-    return call;
-  };
-  RETURN_IF_ERROR(
-      call->Join(stripe, stream.manifest, prepare, std::move(listener_)));
-  call_ = call;  // only now: a stream that was refused must not fail it
-
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
   parts_.emplace(std::move(sizes), range);
+  const auto prepare = [&] {
+    return Prepare(caller_, dependencies_, share_, total,
+                   std::move(stream.request));
+  };
+  RETURN_IF_ERROR(call->Join(stripe, stream.manifest, prepare,
+                             std::move(listener_),
+                             total > 0 ? dependencies_.uploads : nullptr));
+  call_ = call;  // only now: a stream that was refused must not fail it
   return absl::OkStatus();
 }
 

@@ -28,6 +28,8 @@ namespace tensorkv {
 struct StreamDependencies {
   const CallDispatch* calls = nullptr;
   StripedCalls* striped_calls = nullptr;
+  // Null: calls that bring tensors wait for no place.
+  UploadQueue* uploads = nullptr;
   MessageLimits limits;
 };
 
@@ -55,9 +57,9 @@ class StreamSession {
   // verb. The stream must end with them.
   absl::Status Receive(grpc::ByteBuffer* message);
 
-  // Calls `ready` when the next Receive may be called: now, or, while the
-  // thread of another stripe prepares the call, on that thread. To be called
-  // after each Receive that succeeds.
+  // Calls `ready` when the next Receive may be called: now, or, while the call
+  // waits for its turn or another thread prepares it, on that thread. To be
+  // called after each Receive that succeeds.
   void WhenReady(absl::AnyInvocable<void() &&> ready);
 
   // Is to be called when the peer has sent all. The call is made if all its

@@ -45,7 +45,8 @@ void StripedCall::CancelAlarms() {
 }
 
 absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
-                               Preparation prepare, Listener listener) {
+                               Preparation prepare, Listener listener,
+                               UploadQueue* uploads) {
   bool is_first = false;
   {
     MutexLock lock(&mutex_);
@@ -59,35 +60,81 @@ absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
     ++num_listening_;
   }
   if (!is_first) return absl::OkStatus();
-  return Prepare(stripe.index, std::move(prepare));
-}
-
-absl::Status StripedCall::Prepare(uint32_t index, Preparation prepare) {
   // It takes time to get memory; other stripes that come meanwhile wait in
   // waiting_, on no thread.
-  absl::StatusOr<AllocatedCall> prepared = std::move(prepare)();
-  absl::Status status = prepared.status();
-  std::vector<StripeState> stripes;
-  std::vector<absl::AnyInvocable<void() &&>> waiting;
+  absl::StatusOr<PreparedCall> prepared = std::move(prepare)();
+  if (prepared.ok() && prepared->allocate) {
+    if (uploads != nullptr) {
+      AwaitPlace(stripe.index, *std::move(prepared), uploads);
+      return absl::OkStatus();
+    }
+    absl::Status allocated = std::move(prepared->allocate)(prepared->request);
+    if (!allocated.ok()) prepared = std::move(allocated);
+  }
+  return SetPrepared(stripe.index, std::move(prepared), {}, /*joins=*/true);
+}
+
+void StripedCall::AwaitPlace(uint32_t index, PreparedCall prepared,
+                             UploadQueue* uploads) {
   {
     MutexLock lock(&mutex_);
-    is_prepared_ = true;
-    waiting.swap(waiting_);
+    if (end_) return;
+    prepared_ = std::move(prepared);
+  }
+  const uint64_t entry = uploads->Enter(
+      [weak_this = weak_from_this(), index](UploadQueue::Place place) {
+        const auto self = weak_this.lock();
+        if (self != nullptr) self->TakePlace(index, std::move(place));
+      });
+  if (entry == 0) return;
+  {
+    MutexLock lock(&mutex_);
+    uploads_ = uploads;
+    entry_ = entry;
+    if (!end_) return;
+  }
+  uploads->Withdraw(entry);
+}
+
+void StripedCall::TakePlace(uint32_t index, UploadQueue::Place place) {
+  std::optional<PreparedCall> prepared;
+  {
+    MutexLock lock(&mutex_);
+    prepared.swap(prepared_);
+  }
+  if (!prepared) return;  // it has ended
+  absl::Status status = std::move(prepared->allocate)(prepared->request);
+  absl::StatusOr<PreparedCall> allocated = *std::move(prepared);
+  if (!status.ok()) allocated = std::move(status);
+  SetPrepared(index, std::move(allocated), std::move(place), /*joins=*/false)
+      .IgnoreError();  // the listeners have heard
+}
+
+absl::Status StripedCall::SetPrepared(uint32_t index,
+                                      absl::StatusOr<PreparedCall> prepared,
+                                      UploadQueue::Place place, bool joins) {
+  absl::Status status = prepared.status();
+  Ended ended;
+  {
+    MutexLock lock(&mutex_);
     if (end_) {
       status = *end_;  // by another stripe
     } else if (status.ok()) {
+      is_prepared_ = true;
+      ended.waiting.swap(waiting_);
+      std::swap(place_, place);
       BeginToReceive(*std::move(prepared));
     } else {
-      stripes_[index].listener = nullptr;  // it hears of the end from Join
-      stripes = End(status);
+      // It hears of the end from Join.
+      if (joins) stripes_[index].listener = nullptr;
+      ended = End(status);
     }
   }
-  Tell(std::move(stripes), [&status](uint32_t) { return status; });
-  for (auto& ready : waiting) std::move(ready)();
+  Tell(std::move(ended), [&status](uint32_t) { return status; });
   return status;
 }
 
-void StripedCall::BeginToReceive(AllocatedCall prepared) {
+void StripedCall::BeginToReceive(PreparedCall prepared) {
   prepared_ = std::move(prepared);
   tensors_ = TensorsOf(prepared_->request);
   // Ids of rows came with the manifest, and are held as long.
@@ -103,7 +150,7 @@ void StripedCall::BeginToReceive(AllocatedCall prepared) {
 void StripedCall::WhenPrepared(absl::AnyInvocable<void() &&> ready) {
   {
     MutexLock lock(&mutex_);
-    if (!is_prepared_) {
+    if (!is_prepared_ && !end_) {
       waiting_.push_back(std::move(ready));
       return;
     }
@@ -143,7 +190,7 @@ void StripedCall::ScheduleJoinTimeout() {
 
 void StripedCall::OnJoinTimeout() {
   absl::Status status;
-  std::vector<StripeState> stripes;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
     if (end_ || num_joined_ == num_stripes_) return;
@@ -156,9 +203,9 @@ void StripedCall::OnJoinTimeout() {
             "stripes ", absl::StrJoin(missing, ", "), " of ", num_stripes_,
             " did not come within ", absl::FormatDuration(stream_timeout_))),
         Reason::kPeerTooSlow);
-    stripes = End(status);
+    ended = End(status);
   }
-  Tell(std::move(stripes), [&status](uint32_t) { return status; });
+  Tell(std::move(ended), [&status](uint32_t) { return status; });
 }
 
 void StripedCall::ScheduleRateCheck() {
@@ -174,7 +221,7 @@ void StripedCall::ScheduleRateCheck() {
 
 void StripedCall::CheckRate() {
   absl::Status status;
-  std::vector<StripeState> stripes;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
     const uint64_t received = received_bytes_;
@@ -182,25 +229,28 @@ void StripedCall::CheckRate() {
     const absl::Duration taken = alarms_.Now() - prepared_at_;
     if (taken < rate_.TimeFor(received)) return ScheduleRateCheck();
     status = TooSlow(rate_, received, taken);
-    stripes = End(status);
+    ended = End(status);
   }
-  Tell(std::move(stripes), [&status](uint32_t) { return status; });
+  Tell(std::move(ended), [&status](uint32_t) { return status; });
 }
 
 void StripedCall::Complete(uint32_t index, absl::Duration timeout,
                            std::shared_ptr<const void> share) {
-  std::optional<AllocatedCall> prepared;
+  std::optional<PreparedCall> prepared;
   {
+    UploadQueue::Place place;
     MutexLock lock(&mutex_);
     if (end_ || std::exchange(stripes_[index].is_complete, true)) return;
-    if (++num_complete_ == num_stripes_) prepared.swap(prepared_);
+    if (++num_complete_ < num_stripes_) return;
+    prepared.swap(prepared_);
+    std::swap(place, place_);
   }
   if (!prepared) return;
   Execute(*std::move(prepared),
           {.timeout = timeout, .cancellation = cancellation_, .share = share});
 }
 
-void StripedCall::Execute(AllocatedCall prepared, CallContext context) {
+void StripedCall::Execute(PreparedCall prepared, CallContext context) {
   std::move(prepared.execute)(
       std::move(prepared.request), std::move(context),
       [self = shared_from_this()](absl::StatusOr<StreamedReply> reply) mutable {
@@ -218,16 +268,16 @@ void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
   } else {
     shared = reply.status();
   }
-  std::vector<StripeState> stripes;
+  Ended ended;
   {
     MutexLock lock(&mutex_);
     if (end_) return;
-    stripes = End(shared.ok() ? WithReason(absl::AlreadyExistsError(
-                                               "this call has been made"),
-                                           Reason::kStripeExists)
-                              : shared.status());
+    ended = End(shared.ok() ? WithReason(absl::AlreadyExistsError(
+                                             "this call has been made"),
+                                         Reason::kStripeExists)
+                            : shared.status());
   }
-  Tell(std::move(stripes), [&shared](uint32_t) { return shared; });
+  Tell(std::move(ended), [&shared](uint32_t) { return shared; });
 }
 
 void StripedCall::Fail(uint32_t index, const absl::Status& status) {
@@ -235,41 +285,50 @@ void StripedCall::Fail(uint32_t index, const absl::Status& status) {
       absl::AbortedError(absl::StrCat("stripe ", index, " of ", num_stripes_,
                                       " failed: ", status.message())),
       Reason::kStripeFailed);
-  std::vector<StripeState> stripes;
+  Ended ended;
   bool is_left_alone = false;
   {
     MutexLock lock(&mutex_);
     if (end_) return;
     if (num_complete_ < num_stripes_) {
-      stripes = End(others);
+      ended = End(others);
     } else {
       // It is being made, and may take effect: the others hear whether.
-      stripes.resize(num_stripes_);
-      std::swap(stripes[index], stripes_[index]);
-      is_left_alone = stripes[index].listener && --num_listening_ == 0;
+      ended.stripes.resize(num_stripes_);
+      std::swap(ended.stripes[index], stripes_[index]);
+      is_left_alone = ended.stripes[index].listener && --num_listening_ == 0;
     }
   }
-  Tell(std::move(stripes),
+  Tell(std::move(ended),
        [&](uint32_t i) { return i == index ? status : others; });
   if (is_left_alone) cancellation_->Cancel();
 }
 
-std::vector<StripedCall::StripeState> StripedCall::End(absl::Status end) {
+StripedCall::Ended StripedCall::End(absl::Status end) {
   end_ = std::move(end);
   CancelAlarms();
   // The tensors stay until the last stripe lets go of this call: one may be
   // receiving into them.
-  std::vector<StripeState> stripes(num_stripes_);
-  stripes.swap(stripes_);
-  return stripes;
+  Ended ended = {.stripes = std::vector<StripeState>(num_stripes_)};
+  ended.stripes.swap(stripes_);
+  ended.waiting.swap(waiting_);
+  // What has no memory yet is let go; what has may be received into.
+  if (!is_prepared_) ended.prepared.swap(prepared_);
+  std::swap(ended.place, place_);
+  std::swap(ended.uploads, uploads_);
+  std::swap(ended.entry, entry_);
+  return ended;
 }
 
 void StripedCall::Tell(
-    std::vector<StripeState> stripes,
+    Ended ended,
     absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of) {
-  for (uint32_t i = 0; i < stripes.size(); ++i) {
-    if (stripes[i].listener) std::move(stripes[i].listener)(outcome_of(i));
+  for (uint32_t i = 0; i < ended.stripes.size(); ++i) {
+    StripeState& stripe = ended.stripes[i];
+    if (stripe.listener) std::move(stripe.listener)(outcome_of(i));
   }
+  if (ended.uploads != nullptr) ended.uploads->Withdraw(ended.entry);
+  for (auto& ready : ended.waiting) std::move(ready)();
 }
 
 }  // namespace tensorkv

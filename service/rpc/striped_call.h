@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "service/rpc/fair_rate.h"
 #include "service/rpc/stream_request.h"
+#include "service/rpc/upload_queue.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
 
@@ -47,13 +48,14 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   using Execution = absl::AnyInvocable<void(StreamedRequest, CallContext,
                                             ReplyCallback<StreamedReply>) &&>;
 
-  // A request whose tensors have memory to receive into, and what makes the
-  // call.
-  struct AllocatedCall {
+  // A request that was checked, what makes the call, and what gives its tensors
+  // memory to receive into; null if they have that.
+  struct PreparedCall {
     StreamedRequest request;
     Execution execute;
+    absl::AnyInvocable<absl::Status(StreamedRequest&) &&> allocate;
   };
-  using Preparation = absl::AnyInvocable<absl::StatusOr<AllocatedCall>() &&>;
+  using Preparation = absl::AnyInvocable<absl::StatusOr<PreparedCall>() &&>;
 
   // Once the call is prepared, the other stripes must come within
   // `stream_timeout`, and bytes at the FairRate of that timeout. `alarms`
@@ -69,11 +71,16 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // AlreadyExists (that stripe is there) · how the call ended, if it has. Then
   // the listener is not called, unless another stripe failed while this one
   // prepared the call.
+  //
+  // With `uploads`, which outlives the call, its tensors get memory once it has
+  // a place there, until all stripes are complete; the listener hears if they
+  // cannot get it.
   absl::Status Join(const Stripe& stripe, absl::string_view manifest,
-                    Preparation prepare, Listener listener);
+                    Preparation prepare, Listener listener,
+                    UploadQueue* uploads = nullptr);
 
   // Calls `ready` when the call is prepared or has ended: now, or on the thread
-  // that prepares it, with no lock held.
+  // that prepares or ends it, with no lock held.
   void WhenPrepared(absl::AnyInvocable<void() &&> ready);
 
   // Returns the memory to receive into; stripes write disjoint ranges. Empty if
@@ -106,11 +113,27 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
     Listener listener;  // null once the stripe has heard of the end
   };
 
-  // Runs `prepare` for the first stripe, `index`; then those that wait in
-  // waiting_ go on.
-  absl::Status Prepare(uint32_t index, Preparation prepare);
+  // What hears of the end of the call, and what it lets go of.
+  struct Ended {
+    std::vector<StripeState> stripes;
+    std::vector<absl::AnyInvocable<void() &&>> waiting;
+    std::optional<PreparedCall> prepared;
+    UploadQueue::Place place;
+    UploadQueue* uploads = nullptr;
+    uint64_t entry = 0;
+  };
+
+  // Has the call of the first stripe, `index`, wait for its place.
+  void AwaitPlace(uint32_t index, PreparedCall prepared, UploadQueue* uploads);
+  // Gives the call that has waited its memory.
+  void TakePlace(uint32_t index, UploadQueue::Place place);
+  // Begins to receive, or ends the call; then those that wait in waiting_ go
+  // on. The listener of a stripe that `joins` hears of no error.
+  absl::Status SetPrepared(uint32_t index,
+                           absl::StatusOr<PreparedCall> prepared,
+                           UploadQueue::Place place, bool joins);
   // Publishes the memory of the tensors, and sets the alarms.
-  void BeginToReceive(AllocatedCall prepared)
+  void BeginToReceive(PreparedCall prepared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -122,16 +145,15 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void CheckRate();
   void CancelAlarms() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the call; EndWith gets its reply.
-  void Execute(AllocatedCall prepared, CallContext context);
+  void Execute(PreparedCall prepared, CallContext context);
   // Ends the call with its reply or error, and tells the stripes.
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the
   // stripes, without the lock.
-  std::vector<StripeState> End(absl::Status end)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells each of `stripes` that listens what `outcome_of` says about it.
+  Ended End(absl::Status end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells each stripe that listens what `outcome_of` says about it.
   static void Tell(
-      std::vector<StripeState> stripes,
+      Ended ended,
       absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of);
 
   const uint32_t num_stripes_;
@@ -141,7 +163,12 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
 
   mutable Mutex mutex_;
   std::string manifest_ ABSL_GUARDED_BY(mutex_);
-  std::optional<AllocatedCall> prepared_ ABSL_GUARDED_BY(mutex_);
+  // Until its tensors are given memory, and then until it is made.
+  std::optional<PreparedCall> prepared_ ABSL_GUARDED_BY(mutex_);
+  UploadQueue::Place place_ ABSL_GUARDED_BY(mutex_);
+  // What it has been given as it entered `uploads_`; 0: nothing.
+  UploadQueue* uploads_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  uint64_t entry_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -17,13 +17,16 @@ using RawStreamHandler =
 
 TensorKvServices::TensorKvServices(const Handlers* handlers,
                                    const StreamCall::Environment* streams,
-                                   CallObserver* observer)
+                                   uint32_t max_uploads, CallObserver* observer)
     : handlers_(*handlers),
       streams_(*streams),
       access_(streams->access),
       incarnation_(*streams->incarnation),
       observer_(*observer) {
-  streams_.pool = &pools_.of(Threads::kShared);
+  streams_.pool = &pools_.shared;
+  if (max_uploads > 0) {
+    streams_.session.uploads = &uploads_.emplace(max_uploads, &pools_.shared);
+  }
   for (const Method method : kAllMethods) {
     if (KindOf(method) != MethodKind::kUnary) {
       AddStream(method);

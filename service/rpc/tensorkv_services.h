@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include "base/task_pool.h"
@@ -16,6 +17,7 @@
 #include "service/rpc/handlers.h"
 #include "service/rpc/stream_call.h"
 #include "service/rpc/unary_call.h"
+#include "service/rpc/upload_queue.h"
 
 namespace tensorkv {
 
@@ -36,14 +38,19 @@ namespace tensorkv {
 class TensorKvServices {
  public:
   // All outlive the server that the services are registered with; the pool of
-  // the streams is the services' own.
+  // the streams is the services' own, and so is their UploadQueue, of so many
+  // places; 0: none waits.
   TensorKvServices(const Handlers* handlers,
-                   const StreamCall::Environment* streams,
+                   const StreamCall::Environment* streams, uint32_t max_uploads,
                    CallObserver* observer);
 
   // Registers each of kAllServices with the server that `builder` builds, which
   // this object outlives.
   void Register(grpc::ServerBuilder* builder);
+
+  size_t num_uploads_waiting() const {
+    return uploads_ ? uploads_->num_waiting() : 0;
+  }
 
  private:
   // The methods of one service. gRPC takes the name of the service, which
@@ -90,6 +97,7 @@ class TensorKvServices {
   const Incarnation& incarnation_;
   CallObserver& observer_;
   std::array<RawService, std::size(kAllServices)> services_;
+  std::optional<UploadQueue> uploads_;
   Pools pools_;  // last: their tasks use the rest
 };
 

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_SERVER_ENGINE_H_
 #define TENSORKV_SERVICE_SERVER_ENGINE_H_
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "service/store/memory_budgets.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/namespace_summary.h"
+#include "service/store/snapshot_shares.h"
 #include "service/store/staging.h"
 
 namespace tensorkv {
@@ -38,7 +40,7 @@ class Engine {
   Staging& staging() { return store_; }
   Snapshots& snapshots() { return store_; }
   PartitionMoves& partition_moves() { return store_; }
-  SnapshotShares& snapshot_shares() { return store_; }
+  SnapshotShares& snapshot_shares() { return *snapshot_shares_; }
   Alarms& alarms() { return alarms_; }
   EventLog& event_log() { return event_log_; }
 
@@ -89,12 +91,14 @@ class Engine {
 
   Backend& device() { return backend_; }
   const ServerBudgets& budgets() const { return store_.budgets(); }
+  uint64_t num_deltas_encoded() const { return store_.num_deltas_encoded(); }
 
  private:
   SteadyAlarms alarms_;
   EventLog event_log_;
   MeteredBackend backend_;
   MemoryTensorStore store_;
+  const std::unique_ptr<SnapshotShares> snapshot_shares_ = store_.OpenShares();
   const StoreCollectable collectable_;
   const DeviceCollectable device_collectable_;
 };

@@ -30,12 +30,14 @@ absl::StatusOr<grpc::ByteBuffer> PeerService::TakeStep(
   return Serialize(PeerResponse<Request>(), parts_.limits);
 }
 
-absl::StatusOr<grpc::ByteBuffer> PeerService::CheckShares(
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> PeerService::TellOfShares(
     grpc::ByteBuffer* bytes) const {
-  v1::CheckSharesRequest request;
+  Request request;
   RETURN_IF_ERROR(Parse(bytes, parts_.limits, &request));
-  ASSIGN_OR_RETURN(const v1::CheckSharesResponse response,
-                   AnswerAsHome(*parts_.placement, request, *parts_.shares));
+  ASSIGN_OR_RETURN(
+      const PeerResponse<Request> response,
+      AnswerAboutShares(*parts_.placement, request, *parts_.shares));
   return Serialize(response, parts_.limits);
 }
 
@@ -60,12 +62,15 @@ void PeerService::Handle(Method method, grpc::ByteBuffer* bytes,
     return std::move(respond)(TakeStep<v1::name##Request>(bytes, context));
     TENSORKV_MOVE_METHODS(TENSORKV_CASE)
 #undef TENSORKV_CASE
-    case Method::kCheckShares:
-      return std::move(respond)(CheckShares(bytes));
+#define TENSORKV_CASE(name, ...) \
+  case Method::k##name:          \
+    return std::move(respond)(TellOfShares<v1::name##Request>(bytes));
+    TENSORKV_SHARE_METHODS(TENSORKV_CASE)
+#undef TENSORKV_CASE
 #define TENSORKV_CASE(name, ...) \
   case Method::k##name:          \
     return Mirror<v1::name##Request>(bytes, std::move(respond));
-      TENSORKV_MIRROR_METHODS(TENSORKV_CASE)
+    TENSORKV_MIRROR_METHODS(TENSORKV_CASE)
 #undef TENSORKV_CASE
     default:
       std::move(respond)(absl::InternalError(

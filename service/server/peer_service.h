@@ -43,12 +43,13 @@ class PeerService {
               const CallContext& context, Responder respond) const;
 
  private:
-  // TakeStep answers a call of TENSORKV_MOVE_METHODS, CheckShares that of
-  // its name, and Mirror one of TENSORKV_MIRROR_METHODS.
+  // TakeStep answers a call of TENSORKV_MOVE_METHODS, TellOfShares one of
+  // TENSORKV_SHARE_METHODS, and Mirror one of TENSORKV_MIRROR_METHODS.
   template <typename Request>
   absl::StatusOr<grpc::ByteBuffer> TakeStep(grpc::ByteBuffer* bytes,
                                             const CallContext& context) const;
-  absl::StatusOr<grpc::ByteBuffer> CheckShares(grpc::ByteBuffer* bytes) const;
+  template <typename Request>
+  absl::StatusOr<grpc::ByteBuffer> TellOfShares(grpc::ByteBuffer* bytes) const;
   template <typename Request>
   void Mirror(grpc::ByteBuffer* bytes, Responder respond) const;
 

@@ -57,6 +57,7 @@ void LogAudit(const std::string& line) {
 
 // A GPU whose work does not end for so long stands still, for /healthz too.
 constexpr absl::Duration kDeviceTimeout = absl::Seconds(15);
+
 // 0 would mean none.
 uint64_t NewIdentity() {
   return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
@@ -169,17 +170,16 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
                    .shares = &engine_.snapshot_shares(),
                    .access = &access_,
                    .limits = LimitsOf(options)}),
-      snapshot_sweep_([this, ask = MakeAskHome(std::bind_front(
-                                 &ServerFiles::ChannelTo, files_.get()))] {
-        SweepShares(placement_, ask, engine_.snapshot_shares());
-      }),
+      snapshot_sweep_(&placement_,
+                      std::bind_front(&ServerFiles::ChannelTo, files_.get()),
+                      &engine_.snapshot_shares()),
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
       streams_(StreamEnvironmentOf()),
       handlers_(HandlerDependenciesOf(), LimitsOf(options)),
-      services_(&handlers_, &streams_, &call_log_),
+      services_(&handlers_, &streams_, options.max_uploads, &call_log_),
       health_(ServiceNames()),
       connection_filter_(ConnectionFilterOf()),
       readings_(ReadingsOf()) {}
@@ -497,6 +497,12 @@ std::vector<Reading> Server::OtherReadings() {
       {"tensorkv_used_bytes", "What is kept in the host's memory.",
        MetricType::Gauge,
        [this] { return engine_.budgets().host()->used_bytes(); }},
+      {"tensorkv_delta_bytes",
+       "What deltas take that can be encoded again, beside the budget.",
+       MetricType::Gauge,
+       [this] { return engine_.budgets().deltas()->used_bytes(); }},
+      {"tensorkv_deltas_encoded_total", "Deltas encoded for readers.",
+       MetricType::Counter, [this] { return engine_.num_deltas_encoded(); }},
       {"tensorkv_connections_open", "Connections of clients.",
        MetricType::Gauge,
        [this] { return acceptor() ? acceptor()->num_open() : 0; }},
@@ -516,6 +522,9 @@ std::vector<Reading> Server::OtherReadings() {
        [this] { return filter_counts().unfinished_bytes; }},
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
+      {"tensorkv_uploads_waiting",
+       "Streams that wait before memory is taken for their tensors.",
+       MetricType::Gauge, [this] { return services_.num_uploads_waiting(); }},
       {"tensorkv_device_failed", "1 once a device has failed.",
        MetricType::Gauge, [this] { return engine_.health().ok() ? 0 : 1; }},
       {"tensorkv_stalled", "1 while a part of the server stands still.",

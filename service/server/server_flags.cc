@@ -164,6 +164,10 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server) {
   app->add_option("--max_streams", server->max_streams,
                   "Calls under way on one connection")
       ->capture_default_str();
+  app->add_option("--max_uploads", server->max_uploads,
+                  "Streams that bring tensors at once; others wait before "
+                  "memory is taken for them; 0: any number")
+      ->capture_default_str();
   AddTime(app, "--stream_timeout", &server->stream_timeout, "30s",
           "How long the peer of a stream may stand still; it has 120 "
           "times as long for all of a large payload");

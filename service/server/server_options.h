@@ -104,6 +104,11 @@ struct ServerOptions {
   // connections.
   uint32_t max_open_streams = 1024;
 
+  // Bounds the streamed calls that receive tensors at once, over all
+  // connections; more wait in their order, without memory for tensors, until
+  // their deadlines. 0: any number.
+  uint32_t max_uploads = 0;
+
   // A stream whose peer moves next to nothing for that long is cut off, and a
   // striped call whose stripes have not all come by then ends. The whole of a
   // large payload must move in 120 times as long.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,6 +64,10 @@ struct StagedCall {
       // A share of a snapshot has keys of the time when it was taken.
       if (!ReadsShare(request)) keys.emplace(EntriesIn(request));
     }
+    is_for_home = IsForHome(request);
+    if constexpr (std::is_same_v<Request, CreateSnapshotRequest>) {
+      shares = &request.shares();
+    }
     if constexpr (requires { request.worker->rank; }) {
       if (request.worker) rank = request.worker->rank;
     }
@@ -83,6 +88,21 @@ struct StagedCall {
       return false;
     }
   }
+  // Returns whether the home of the namespace alone has the answer, as it alone
+  // says what snapshots there are.
+  template <typename Request>
+  static bool IsForHome(const Request& request) {
+    if constexpr (std::is_same_v<Request, CreateSnapshotRequest>) {
+      return request.step() != CreateSnapshotRequest::PREPARE;
+    } else if constexpr (std::is_same_v<Request, DeleteSnapshotRequest>) {
+      return request.uids().empty();
+    } else if constexpr (std::is_same_v<Request, DescribeSnapshotRequest> ||
+                         std::is_same_v<Request, LeaseSnapshotRequest>) {
+      return !ReadsShare(request);
+    } else {
+      return std::is_same_v<Request, ListSnapshotsRequest>;
+    }
+  }
   StagedCall(Method called, absl::string_view in, const Caller& by)
       : method(called), caller(by), name_space(in) {}
 
@@ -100,6 +120,11 @@ struct StagedCall {
   absl::string_view name_space;
   // Nothing for a call that is about no keys of its own, or no present ones.
   std::optional<KeysView> keys;
+  // Says that the home of the namespace alone has the answer.
+  bool is_for_home = false;
+  // The shares of which a snapshot is made; null if the call makes none.
+  const google::protobuf::RepeatedPtrField<CreateSnapshotRequest::Share>*
+      shares = nullptr;
   // That of the worker that pushes or pulls.
   std::optional<uint32_t> rank;
   // At most one is not null.

@@ -28,6 +28,19 @@ absl::Status WrongServerError(absl::string_view key) {
 
 }  // namespace
 
+OwnedPartitions::OwnedPartitions(const PartitionSet& partitions)
+    : digest_(DigestOf(partitions.partitions)),
+      is_owned_(partitions.num_partitions) {
+  for (const uint32_t each : partitions.partitions) is_owned_[each] = true;
+}
+
+bool OwnedPartitions::Has(absl::string_view name_space,
+                          absl::string_view key) const {
+  CountLook();
+  return is_owned_[PartitionOf(name_space, key,
+                               static_cast<uint32_t>(is_owned_.size()))];
+}
+
 KeyFence::View::State KeyFence::View::StateOf(absl::string_view name_space,
                                               absl::string_view key) const {
   CountLook();
@@ -81,6 +94,10 @@ void KeyFence::Change(absl::FunctionRef<void(View& view)> change) {
   MutexLock lock(&mutex_);
   View view = view_ == nullptr ? View() : *view_;
   change(view);
+  Replace(std::move(view));
+}
+
+void KeyFence::Replace(View view) {
   const bool is_open = std::ranges::count(view.states_, View::State::kOpen) ==
                        static_cast<std::ptrdiff_t>(view.states_.size());
   view_ = is_open ? nullptr : std::make_shared<const View>(std::move(view));
@@ -108,25 +125,28 @@ void KeyFence::MarkGone(const PartitionSet& partitions) {
   Change([&](View& view) { view.Set(partitions, View::State::kGone); });
 }
 
-PartitionSet KeyFence::Reopen(const PartitionSet& partitions) {
-  const auto is_gone = [](const View& view, uint32_t partition) {
-    return partition < view.states_.size() &&
-           view.states_[partition] == View::State::kGone;
+PartitionSet KeyFence::Own(const PartitionSet& partitions) {
+  auto owned = std::make_shared<const OwnedPartitions>(partitions);
+  PartitionSet opened = {.num_partitions = partitions.num_partitions};
+  MutexLock lock(&mutex_);
+  owned_ = std::move(owned);
+  const auto is_gone = [&](uint32_t partition) {
+    return view_ != nullptr && partition < view_->states_.size() &&
+           view_->states_[partition] == View::State::kGone;
   };
-  PartitionSet reopened = {.num_partitions = partitions.num_partitions};
-  const auto now = view();
-  if (now == nullptr) return reopened;
   std::ranges::copy_if(partitions.partitions,
-                       std::back_inserter(reopened.partitions),
-                       [&](uint32_t each) { return is_gone(*now, each); });
+                       std::back_inserter(opened.partitions), is_gone);
   // Calls that wait look at each new view.
-  if (reopened.partitions.empty()) return reopened;
-  Change([&](View& view) {
-    for (const uint32_t each : reopened.partitions) {
-      if (is_gone(view, each)) view.states_[each] = View::State::kOpen;
-    }
-  });
-  return reopened;
+  if (opened.partitions.empty()) return opened;
+  View view = *view_;
+  view.Set(opened, View::State::kOpen);
+  Replace(std::move(view));
+  return opened;
+}
+
+std::shared_ptr<const OwnedPartitions> KeyFence::owned() const {
+  MutexLock lock(&mutex_);
+  return owned_;
 }
 
 }  // namespace tensorkv

@@ -4,6 +4,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEY_FENCE_H_
 #define TENSORKV_SERVICE_STORE_KEY_FENCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,6 +28,23 @@ struct PartitionSet {
   std::vector<uint32_t> partitions;
 };
 
+// The partitions that a server has by the newest placement that it knows; not
+// those that it has yet to restore. Immutable.
+class OwnedPartitions {
+ public:
+  explicit OwnedPartitions(const PartitionSet& partitions);
+
+  bool Has(absl::string_view name_space, absl::string_view key) const;
+  // Returns DigestOf them.
+  uint64_t digest() const { return digest_; }
+  size_t num_partitions() const { return is_owned_.size(); }
+
+ private:
+  const uint64_t digest_;
+  // By partition.
+  std::vector<bool> is_owned_;
+};
+
 // Which partitions take calls: a partition is open, or fenced by the one move
 // that is under way, or gone to another server. Namespaces look at it with
 // their mutex held; so who has changed it, and has then had that mutex, knows
@@ -48,10 +66,6 @@ class KeyFence {
     // Returns whether the key's partition is one of those fenced.
     bool Fences(absl::string_view name_space, absl::string_view key) const {
       return StateOf(name_space, key) == State::kFenced;
-    }
-    // Returns whether it is another server's, also while it comes here.
-    bool IsGone(absl::string_view name_space, absl::string_view key) const {
-      return StateOf(name_space, key) == State::kGone;
     }
 
    private:
@@ -99,17 +113,22 @@ class KeyFence {
   // Marks partitions as another server's, also while their keys come here:
   // calls about them fail with WRONG_SERVER.
   void MarkGone(const PartitionSet& partitions);
-  // Opens those of `partitions` that are gone, and returns them; fenced ones
-  // stay fenced.
-  PartitionSet Reopen(const PartitionSet& partitions);
+  // Says that the server owns `partitions` by now, and no others. Opens those
+  // of them that are gone, and returns these; fenced ones stay fenced.
+  PartitionSet Own(const PartitionSet& partitions);
+  // Returns what Own has said last; null in no cluster. Who sees an open key
+  // that has come sees that it is owned.
+  std::shared_ptr<const OwnedPartitions> owned() const;
 
  private:
-  // Replaces the view by a changed copy, or by null if all partitions are open.
+  // Replace the view by a changed copy, or by null if all partitions are open.
   void Change(absl::FunctionRef<void(View& view)> change);
+  void Replace(View view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(View::State state);
 
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const OwnedPartitions> owned_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Calls `check(*view, entry)`, which calls CheckChange or CheckRead, for each

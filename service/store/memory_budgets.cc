@@ -48,7 +48,8 @@ absl::Status CheckRetained(absl::string_view memory, uint64_t limit_bytes,
 }  // namespace
 
 ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
-                             const Backend& device, uint64_t max_retained_bytes)
+                             const Backend& device, uint64_t max_retained_bytes,
+                             uint64_t max_delta_bytes)
     : device_name_(device.name()),
       host_(MakeRefCounted<ByteBudget>("server", host_bytes)),
       device_(device.is_host()
@@ -58,8 +59,17 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
       max_retained_bytes_(max_retained_bytes),
       retained_on_host_(Unbounded()),
       retained_on_device_(has_gpu() ? Unbounded() : retained_on_host_),
+      max_delta_bytes_(max_delta_bytes),
+      deltas_(MakeRefCounted<ByteBudget>("deltas", max_delta_bytes)),
       changes_(
           std::make_unique<ChangeMemory>(ChangeMemory::LimitOf(host_bytes))) {}
+
+uint64_t ServerBudgets::RoomForDeltas() const {
+  const uint64_t most =
+      SumOfBytes(max_retained_bytes_, host_->available_bytes());
+  return std::min(max_delta_bytes_,
+                  most - std::min(most, retained_on_host_->used_bytes()));
+}
 
 absl::Status ServerBudgets::CheckRetained(const BytesNeeded& more,
                                           const BytesNeeded& freed) const {

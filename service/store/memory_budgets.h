@@ -37,12 +37,14 @@ struct DeviceBudget {
 //
 // What snapshots alone need is not in them, so that it takes no headroom of
 // calls. It may take what the budgets leave free and, on the host,
-// `max_retained_bytes` besides.
+// `max_retained_bytes` besides. What both leave of that, deltas may take, which
+// nobody needs: they are in neither.
 class ServerBudgets {
  public:
   // `device_bytes` is the budget of the device, unless that is the host.
   ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
-                const Backend& device, uint64_t max_retained_bytes = 0);
+                const Backend& device, uint64_t max_retained_bytes = 0,
+                uint64_t max_delta_bytes = 0);
 
   const RefPtr<ByteBudget>& host() const { return host_; }
   // Returns the budget of the memory that tensors are kept in: the host's,
@@ -63,6 +65,12 @@ class ServerBudgets {
   // ResourceExhausted.
   absl::Status CheckRetained(const BytesNeeded& more = {},
                              const BytesNeeded& freed = {}) const;
+  // Counts what has to do with deltas, and refuses what is above the limit that
+  // it was given last.
+  const RefPtr<ByteBudget>& deltas() const { return deltas_; }
+  // Returns how many bytes deltas may take now: as many as the budget of the
+  // host and snapshots leave, but no more than `max_delta_bytes`.
+  uint64_t RoomForDeltas() const;
   const std::string& device_name() const { return device_name_; }
   bool has_gpu() const { return device_.get() != host_.get(); }
   // Returns the limit of the host's budget or of the device's, whichever is
@@ -83,6 +91,8 @@ class ServerBudgets {
   const uint64_t max_retained_bytes_;
   const RefPtr<ByteBudget> retained_on_host_;
   const RefPtr<ByteBudget> retained_on_device_;
+  const uint64_t max_delta_bytes_;
+  const RefPtr<ByteBudget> deltas_;
   const std::unique_ptr<ChangeMemory> changes_;
 };
 

@@ -6,14 +6,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/task_pool.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "service/store/device_work.h"
 #include "service/store/keyspace/config_fields.h"
+#include "service/store/keyspace/pull/delta_queue.h"
 #include "service/store/names.h"
 #include "service/store/once_calls.h"
 
 namespace tensorkv {
 namespace {
+
+// Says how much of the budget deltas may take.
+constexpr uint64_t kShareOfDeltas = 8;
 
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
@@ -40,21 +46,25 @@ absl::Status MemoryTensorStore::ExistsAlready(absl::string_view name_space) {
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* device, Alarms* alarms)
     : budgets_(options.budget_bytes, options.device_budget_bytes, *device,
-               options.max_retained_bytes),
-      environment_{
-          .device = device,
-          .work_under_way = std::make_shared<WorkUnderWay>(),
-          .alarms = alarms,
-          .pool = options.pool ? options.pool : std::make_shared<TaskPool>(),
-          .budgets = &budgets_,
-          .last_epoch = &last_epoch_,
-          .fence = &fence_,
-          .observer = options.observer,
-          .exchange = options.exchange,
-          .max_wait = options.max_wait,
-          .min_lease = options.min_lease,
-          .max_lease = options.max_lease,
-          .max_entries = options.max_entries},
+               options.max_retained_bytes,
+               options.max_delta_bytes.value_or(options.budget_bytes /
+                                                kShareOfDeltas)),
+      pool_(options.pool ? options.pool : std::make_shared<TaskPool>()),
+      deltas_(std::make_shared<DeltaQueue>(&budgets_, pool_, alarms)),
+      environment_{.device = device,
+                   .work_under_way = std::make_shared<WorkUnderWay>(),
+                   .alarms = alarms,
+                   .pool = pool_,
+                   .deltas = deltas_,
+                   .budgets = &budgets_,
+                   .last_epoch = &last_epoch_,
+                   .fence = &fence_,
+                   .observer = options.observer,
+                   .exchange = options.exchange,
+                   .max_wait = options.max_wait,
+                   .min_lease = options.min_lease,
+                   .max_lease = options.max_lease,
+                   .max_entries = options.max_entries},
       max_namespaces_(options.max_namespaces),
       calls_(
           CallWindow::Create({.max_wait = options.max_wait}, alarms,
@@ -62,6 +72,10 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
   NamespacePtr created = MakeDefault(options.default_uid);
   own_default_uid_ = created->uid();
   namespaces_.emplace(kDefaultNamespace, std::move(created));
+}
+
+uint64_t MemoryTensorStore::num_deltas_encoded() const {
+  return deltas_->cache().num_encoded();
 }
 
 MemoryTensorStore::NamespacePtr MemoryTensorStore::MakeDefault(

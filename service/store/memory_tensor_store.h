@@ -21,11 +21,9 @@
 #include "absl/types/span.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
-#include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
-#include "service/store/device_work.h"
 #include "service/store/key_fence.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
@@ -48,8 +46,7 @@ class MemoryTensorStore final : public TensorStore,
                                 public Staging,
                                 public NamespaceSummaries,
                                 public Snapshots,
-                                public PartitionMoves,
-                                public SnapshotShares {
+                                public PartitionMoves {
  public:
   // `device` and `alarms` outlive the store and every tensor pulled from it.
   // REQUIRES: a device other than the host has a budget.
@@ -126,11 +123,8 @@ class MemoryTensorStore final : public TensorStore,
   void Own(const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
-  std::vector<v1::CheckSharesRequest> SharesToCheck() const override;
-  v1::CheckSharesResponse CheckShares(
-      const v1::CheckSharesRequest& request) override;
-  void DropShares(const v1::CheckSharesRequest& request,
-                  const v1::CheckSharesResponse& response) override;
+  // Returns its shares of snapshots; the store outlives them.
+  std::unique_ptr<SnapshotShares> OpenShares() const;
 
   // Returns whether `caller` has made that call in that namespace, or is making
   // it, so that its repeat has an answer.
@@ -159,6 +153,8 @@ class MemoryTensorStore final : public TensorStore,
   void InterruptWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
+  // Returns how many deltas were encoded.
+  uint64_t num_deltas_encoded() const;
   // Returns how much of the host's memory is used.
   uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
@@ -167,6 +163,7 @@ class MemoryTensorStore final : public TensorStore,
   class StoreAdoption;
   class OutgoingMove;
   class StoreTakeover;
+  class StoreShares;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
@@ -232,6 +229,8 @@ class MemoryTensorStore final : public TensorStore,
       absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
 
   const ServerBudgets budgets_;
+  const std::shared_ptr<TaskRunner> pool_;
+  const std::shared_ptr<DeltaQueue> deltas_;
   std::atomic<uint64_t> last_epoch_ = 0;
   KeyFence fence_;
   // Null while no move has passed keys on. Confined to the thread of the move.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/time/time.h"
 #include "base/task_pool.h"
@@ -21,6 +22,9 @@ struct MemoryTensorStoreOptions {
   // How much of the host's memory snapshots that are being taken may need
   // besides what is free of the budget.
   uint64_t max_retained_bytes = uint64_t{1} << 28;
+  // How much of that deltas may take, as long as neither needs it. None by
+  // default: an eighth of the budget.
+  std::optional<uint64_t> max_delta_bytes;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);
   // Bounds on the leases of workers.

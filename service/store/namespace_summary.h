@@ -73,6 +73,17 @@ struct GuardCounts {
   friend bool operator==(const GuardCounts&, const GuardCounts&) = default;
 };
 
+// Counts the values of pulls that ask for what has changed, by how they went.
+struct ChangeCounts {
+  uint64_t unchanged = 0;
+  uint64_t deltas = 0;
+  uint64_t delta_bytes = 0;
+  uint64_t wholes = 0;
+  uint64_t whole_bytes = 0;
+
+  friend bool operator==(const ChangeCounts&, const ChangeCounts&) = default;
+};
+
 // The counts of a namespace, whose fields NamespaceStatus explains.
 struct NamespaceSummary {
   std::string name;
@@ -100,6 +111,8 @@ struct NamespaceSummary {
   uint64_t changes_told = 0;
   uint64_t watches_compacted = 0;
   uint64_t change_log_bytes = 0;
+  // Only metrics have it.
+  ChangeCounts changes;
 };
 
 // A round that waits for contributions.

@@ -39,7 +39,8 @@ class IsIn {
     for (const uint32_t each : set.partitions) members_[each] = true;
   }
   bool operator()(absl::string_view name_space, absl::string_view key) const {
-    return members_[PartitionOf(name_space, key,
+    return !members_.empty() &&
+           members_[PartitionOf(name_space, key,
                                 static_cast<uint32_t>(members_.size()))];
   }
 
@@ -157,6 +158,9 @@ void MemoryTensorStore::DropKeys(
     if (!found.ok() || (*found)->is_mirrored()) continue;
     (*found)->DropKeys(
         [&](absl::string_view key) { return chosen(name, key); });
+    // Another server is the home, and has named others by the time that this
+    // one is again.
+    if (chosen(name, "")) (*found)->CloseSeries();
   }
 }
 
@@ -205,13 +209,14 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
     last_ = &begun;
     if (name_space.has_only_changes) {
       Drop(name_space.removed_keys);
-      return absl::OkStatus();
+      return found->RestoreSeries(name_space);
     }
     if (begins_again) {
       found->DropKeys(
           [&](absl::string_view key) { return is_in_(name_space.name, key); });
     }
-    return found->BeginAdoption(name_space);
+    RETURN_IF_ERROR(found->BeginAdoption(name_space));
+    return found->RestoreSeries(name_space);
   }
 
   absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape) override {
@@ -297,6 +302,7 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
     // Else it was created anew since.
     is_passed_over_ = !found->CheckIsSame(saved).ok();
     if (is_passed_over_) return absl::OkStatus();
+    RETURN_IF_ERROR(found->RestoreSeries(saved));
     const bool has_keys = found->HasKeys();
     // As in a restore: its server may have had more than a budget since then.
     if (!has_keys) found->LiftBudget();
@@ -419,9 +425,9 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  const PartitionSet reopened = fence_.Reopen(partitions);
-  if (reopened.partitions.empty()) return;
-  const auto has_come = std::make_shared<const IsIn>(reopened);
+  const PartitionSet opened = fence_.Own(partitions);
+  if (opened.partitions.empty()) return;
+  const auto has_come = std::make_shared<const IsIn>(opened);
   for (const std::string& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
     if (!found.ok() || (*found)->is_mirrored()) continue;

@@ -99,7 +99,7 @@ class PartitionMoves {
   virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
   // Has partitions that have come take calls: by the newest placement this
-  // server owns `partitions`, and has their keys.
+  // server owns `partitions`, and has their keys. It owns no others.
   virtual void Own(const PartitionSet& partitions) = 0;
   // Removes what the store has of `partitions`, which are another server's.
   virtual void Discard(const PartitionSet& partitions) = 0;

@@ -17,12 +17,23 @@ class SnapshotShares {
   // Returns the questions to the homes of all namespaces that have snapshots,
   // some for each of them.
   virtual std::vector<v1::CheckSharesRequest> SharesToCheck() const = 0;
-  // Answers a question, as the home of its namespace. Lets go of what is lost.
+  // Answers a question, as the home of its namespace.
   virtual v1::CheckSharesResponse CheckShares(
-      const v1::CheckSharesRequest& request) = 0;
+      const v1::CheckSharesRequest& request) const = 0;
   // Lets go of what the answer to the request says.
   virtual void DropShares(const v1::CheckSharesRequest& request,
                           const v1::CheckSharesResponse& response) = 0;
+
+  // Returns the questions to the servers of all snapshots that this one has
+  // named as a home, one for each server and namespace.
+  virtual std::vector<v1::FindSharesRequest> SharesToFind() const = 0;
+  // Answers such a question.
+  virtual v1::FindSharesResponse FindShares(
+      const v1::FindSharesRequest& request) const = 0;
+  // Lets go of the snapshots of which the answer to the request misses shares:
+  // they are lost.
+  virtual void CloseLost(const v1::FindSharesRequest& request,
+                         const v1::FindSharesResponse& response) = 0;
 };
 
 }  // namespace tensorkv

@@ -108,30 +108,66 @@ absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
 
 // --- Shares of a cluster's --------------------------------------------------
 
-std::vector<v1::CheckSharesRequest> MemoryTensorStore::SharesToCheck() const {
-  std::vector<v1::CheckSharesRequest> requests;
-  for (const NamespacePtr& name_space : All()) {
-    std::vector<v1::CheckSharesRequest> more = name_space->SharesToCheck();
-    std::move(more.begin(), more.end(), std::back_inserter(requests));
+// Goes to the namespace that a question is about.
+class MemoryTensorStore::StoreShares final : public SnapshotShares {
+ public:
+  explicit StoreShares(const MemoryTensorStore& store) : store_(store) {}
+
+  std::vector<v1::CheckSharesRequest> SharesToCheck() const override {
+    return OfAll(&Namespace::SharesToCheck);
   }
-  return requests;
-}
+  v1::CheckSharesResponse CheckShares(
+      const v1::CheckSharesRequest& request) const override {
+    const absl::StatusOr<NamespacePtr> found = Find(request);
+    if (found.ok()) return (*found)->CheckShares(request);
+    v1::CheckSharesResponse response;
+    *response.mutable_unknown() = request.uids();
+    return response;
+  }
+  void DropShares(const v1::CheckSharesRequest& request,
+                  const v1::CheckSharesResponse& response) override {
+    const absl::StatusOr<NamespacePtr> found = Find(request);
+    if (found.ok()) (*found)->DropShares(response);
+  }
 
-v1::CheckSharesResponse MemoryTensorStore::CheckShares(
-    const v1::CheckSharesRequest& request) {
-  const absl::StatusOr<NamespacePtr> found =
-      Find(request.namespace_(), request.namespace_uid());
-  if (found.ok()) return (*found)->CheckShares(request);
-  v1::CheckSharesResponse response;
-  *response.mutable_unknown() = request.uids();
-  return response;
-}
+  std::vector<v1::FindSharesRequest> SharesToFind() const override {
+    return OfAll(&Namespace::SharesToFind);
+  }
+  v1::FindSharesResponse FindShares(
+      const v1::FindSharesRequest& request) const override {
+    const absl::StatusOr<NamespacePtr> found = Find(request);
+    if (found.ok()) return (*found)->FindShares(request);
+    v1::FindSharesResponse response;
+    *response.mutable_missing() = request.uids();
+    return response;
+  }
+  void CloseLost(const v1::FindSharesRequest& request,
+                 const v1::FindSharesResponse& response) override {
+    const absl::StatusOr<NamespacePtr> found = Find(request);
+    if (found.ok()) (*found)->CloseLost(response);
+  }
 
-void MemoryTensorStore::DropShares(const v1::CheckSharesRequest& request,
-                                   const v1::CheckSharesResponse& response) {
-  const absl::StatusOr<NamespacePtr> found =
-      Find(request.namespace_(), request.namespace_uid());
-  if (found.ok()) (*found)->DropShares(response);
+ private:
+  template <typename Request>
+  absl::StatusOr<NamespacePtr> Find(const Request& request) const {
+    return store_.Find(request.namespace_(), request.namespace_uid());
+  }
+  template <typename Request>
+  std::vector<Request> OfAll(std::vector<Request> (Namespace::*list)()
+                                 const) const {
+    std::vector<Request> requests;
+    for (const NamespacePtr& name_space : store_.All()) {
+      std::vector<Request> more = ((*name_space).*list)();
+      std::move(more.begin(), more.end(), std::back_inserter(requests));
+    }
+    return requests;
+  }
+
+  const MemoryTensorStore& store_;
+};
+
+std::unique_ptr<SnapshotShares> MemoryTensorStore::OpenShares() const {
+  return std::make_unique<StoreShares>(*this);
 }
 
 }  // namespace tensorkv

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/delta/one_ulp_code.h"
@@ -9,15 +10,23 @@
 namespace tensorkv {
 namespace {
 
-// What others do, who compress the exclusive or of both.
+// Is the level at which others compress the exclusive or of both.
 constexpr int kXorLevel = 3;
 // Codes of one ulp have few runs that repeat: it is their entropy that counts.
 constexpr int kCodeLevel = 1;
-// A code of fewer bytes gains nothing by a frame of its own.
+// Fewer bytes gain nothing by a frame of their own.
 constexpr size_t kLeastCompressed = 64;
+// Bound what a thread takes for each byte of a block: codes and magnitudes
+// three, the others two, tables of zstd up to two; and what zstd takes besides.
+constexpr size_t kScratchPerByte = 8;
+constexpr size_t kZstdBytes = 512 << 10;
 // zstd is not tried for a block of which another encoding takes at most that
 // share.
 constexpr size_t kSmallShare = 8;
+// Is how much of a large block is compressed by itself first: where that gains
+// less than a sixteenth, so would the whole of it.
+constexpr size_t kSampleBytes = 16 << 10;
+constexpr size_t kLeastGain = 16;
 
 // Appends each changed element's index in the block, and its new value, to two
 // runs, as long as they are shorter than the block. Returns whether they are.
@@ -72,6 +81,12 @@ void DeltaEncoder::Block::TakeIfSmaller(DeltaEncoding smaller,
   bytes.assign(its_bytes.data(), its_bytes.size());
 }
 
+size_t DeltaEncoder::MaxScratchBytes(size_t tensor_bytes) {
+  const size_t zstd_bytes = tensor_bytes < kLeastCompressed ? 0 : kZstdBytes;
+  return kScratchPerByte * std::min(tensor_bytes, kDeltaBlockBytes) +
+         zstd_bytes;
+}
+
 void DeltaEncoder::EncodeBlock(size_t index, DeltaScratch& scratch) {
   Block& block = blocks_[index];
   const size_t begin = index * kDeltaBlockBytes;
@@ -83,25 +98,31 @@ void DeltaEncoder::EncodeBlock(size_t index, DeltaScratch& scratch) {
     block = {DeltaEncoding::kUnchanged, "", 0};
     return;
   }
-  if (SizeOf(to_.dtype) == sizeof(uint16_t) &&
-      accepted_.Has(DeltaEncoding::kOneUlp)) {
-    TryOneUlp(view, scratch, block);
-  } else if (accepted_.Has(DeltaEncoding::kSparse)) {
+  const DeltaEncodings accepted = accepted_.ForElementsOf(SizeOf(to_.dtype));
+  size_t least_sparse = 0;
+  if (accepted.Has(DeltaEncoding::kOneUlp) ||
+      accepted.Has(DeltaEncoding::kOneUlpZstd)) {
+    least_sparse =
+        TryOneUlp(view, scratch, block) * (sizeof(uint32_t) + sizeof(uint16_t));
+  }
+  if (accepted.Has(DeltaEncoding::kSparse) && least_sparse < block.size_bytes) {
     TrySparse(view, scratch, block);
   }
   if (accepted_.Has(DeltaEncoding::kXorZstd) &&
+      view.bytes >= kLeastCompressed &&
       block.size_bytes > view.bytes / kSmallShare) {
     TryXor(view, scratch, block);
   }
 }
 
-void DeltaEncoder::TryOneUlp(const BlockView& view, DeltaScratch& scratch,
-                             Block& block) const {
+size_t DeltaEncoder::TryOneUlp(const BlockView& view, DeltaScratch& scratch,
+                               Block& block) const {
   const one_ulp::Code code = one_ulp::Encode(
       view.from, view.to, view.bytes / sizeof(uint16_t), scratch);
   const auto num_codes = static_cast<uint32_t>(code.codes.size());
   std::string& bytes = scratch.bytes;
-  if (sizeof(num_codes) + code.size() < block.size_bytes) {
+  if (accepted_.Has(DeltaEncoding::kOneUlp) &&
+      sizeof(num_codes) + code.size() < block.size_bytes) {
     bytes.assign(reinterpret_cast<const char*>(&num_codes), sizeof(num_codes));
     bytes.append(code.codes.data(), code.codes.size());
     bytes.append(code.magnitudes.data(), code.magnitudes.size());
@@ -109,17 +130,18 @@ void DeltaEncoder::TryOneUlp(const BlockView& view, DeltaScratch& scratch,
   }
   if (!accepted_.Has(DeltaEncoding::kOneUlpZstd) ||
       code.size() < kLeastCompressed) {
-    return;
+    return code.num_changes;
   }
   GrowTo(block.size_bytes, scratch.compressed);
   char* const out = scratch.compressed.data();
   const auto codes =
       scratch.Compress(code.codes, kCodeLevel, out, block.size_bytes);
-  if (!codes) return;
+  if (!codes) return code.num_changes;
   const auto magnitudes = scratch.Compress(
       code.magnitudes, kCodeLevel, out + *codes, block.size_bytes - *codes);
-  if (!magnitudes) return;
+  if (!magnitudes) return code.num_changes;
   block.TakeIfSmaller(DeltaEncoding::kOneUlpZstd, {out, *codes + *magnitudes});
+  return code.num_changes;
 }
 
 void DeltaEncoder::TrySparse(const BlockView& view, DeltaScratch& scratch,
@@ -140,6 +162,13 @@ void DeltaEncoder::TryXor(const BlockView& view, DeltaScratch& scratch,
   }
   GrowTo(block.size_bytes, scratch.compressed);
   char* const out = scratch.compressed.data();
+  if (view.bytes > 2 * kSampleBytes && block.size_bytes >= kSampleBytes) {
+    const char* const middle = difference + view.bytes / 2;
+    if (!scratch.Compress({middle, kSampleBytes}, kXorLevel, out,
+                          kSampleBytes - kSampleBytes / kLeastGain)) {
+      return;
+    }
+  }
   const auto size = scratch.Compress({difference, view.bytes}, kXorLevel, out,
                                      block.size_bytes);
   if (size) block.TakeIfSmaller(DeltaEncoding::kXorZstd, {out, *size});

@@ -17,8 +17,9 @@ namespace tensorkv {
 
 // Encodes block by block, each in what takes the fewest bytes of what the
 // reader takes: elements are compared by their bits, so that `to` is told to
-// the bit. zstd is not tried where another encoding takes a small part of the
-// block. Takes as much memory as the delta.
+// the bit. zstd is not tried on the whole where another encoding takes a small
+// part of the block, or a sample gains little. Takes as much memory as the
+// delta.
 //
 //   DeltaEncoder encoder(from, to, DeltaEncodings::All());
 //   DeltaScratch scratch;
@@ -36,6 +37,10 @@ class DeltaEncoder {
         accepted_(accepted),
         blocks_(NumDeltaBlocks(to.size_bytes())) {}
 
+  // Returns a bound on what the scratch of one thread takes for a tensor of so
+  // many bytes.
+  static size_t MaxScratchBytes(size_t tensor_bytes);
+
   size_t num_blocks() const { return blocks_.size(); }
   // Threads may encode different blocks at a time.
   void EncodeBlock(size_t index, DeltaScratch& scratch);
@@ -51,7 +56,7 @@ class DeltaEncoder {
     void TakeIfSmaller(DeltaEncoding encoding, absl::string_view bytes);
 
     DeltaEncoding encoding = DeltaEncoding::kWhole;
-    // Of kWhole none are kept.
+    // None are kept of kWhole.
     std::string bytes;
     size_t size_bytes = 0;
   };
@@ -61,8 +66,9 @@ class DeltaEncoder {
     size_t bytes = 0;
   };
 
-  void TryOneUlp(const BlockView& view, DeltaScratch& scratch,
-                 Block& block) const;
+  // Returns how many elements have changed.
+  size_t TryOneUlp(const BlockView& view, DeltaScratch& scratch,
+                   Block& block) const;
   void TrySparse(const BlockView& view, DeltaScratch& scratch,
                  Block& block) const;
   void TryXor(const BlockView& view, DeltaScratch& scratch, Block& block) const;

@@ -40,11 +40,18 @@ class DeltaEncodings {
             DeltaEncoding::kOneUlp, DeltaEncoding::kOneUlpZstd};
   }
 
-  constexpr void Add(DeltaEncoding encoding) {
-    bits_ |= uint32_t{1} << static_cast<int>(encoding);
+  constexpr void Add(DeltaEncoding encoding) { bits_ |= BitOf(encoding); }
+  // Returns those that can apply to elements of so many bytes.
+  constexpr DeltaEncodings ForElementsOf(size_t bytes) const {
+    DeltaEncodings encodings = *this;
+    if (bytes != sizeof(uint16_t)) {
+      encodings.bits_ &=
+          ~(BitOf(DeltaEncoding::kOneUlp) | BitOf(DeltaEncoding::kOneUlpZstd));
+    }
+    return encodings;
   }
   constexpr bool Has(DeltaEncoding encoding) const {
-    return (bits_ >> static_cast<int>(encoding) & 1) != 0;
+    return (bits_ & BitOf(encoding)) != 0;
   }
 
   friend auto operator<=>(const DeltaEncodings&,
@@ -55,6 +62,10 @@ class DeltaEncodings {
   }
 
  private:
+  static constexpr uint32_t BitOf(DeltaEncoding encoding) {
+    return uint32_t{1} << static_cast<int>(encoding);
+  }
+
   uint32_t bits_ = 0b11;
 };
 

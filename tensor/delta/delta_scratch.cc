@@ -2,7 +2,16 @@
 
 #include <zstd.h>
 
+#include "absl/strings/match.h"
+
 namespace tensorkv {
+namespace {
+
+// Begins every frame that Compress writes. libzstd may decode others: frames of
+// its old formats, by code that is not tested as well, and frames to skip.
+constexpr absl::string_view kMagic = "\x28\xB5\x2F\xFD";
+
+}  // namespace
 
 DeltaScratch::DeltaScratch() = default;
 DeltaScratch::~DeltaScratch() = default;
@@ -27,6 +36,7 @@ std::optional<size_t> DeltaScratch::Compress(absl::string_view bytes, int level,
 
 std::optional<absl::string_view> DeltaScratch::Decompress(
     absl::string_view& frames, size_t max_bytes, std::string& memory) {
+  if (!absl::StartsWith(frames, kMagic)) return std::nullopt;
   if (!decompression_) decompression_.reset(ZSTD_createDCtx());
   if (!decompression_) return std::nullopt;
   const size_t frame =

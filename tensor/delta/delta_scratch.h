@@ -15,8 +15,8 @@ struct ZSTD_DCtx_s;
 
 namespace tensorkv {
 
-// What one thread needs for one block after another: at most some MiB, which it
-// keeps. Not thread-safe.
+// The memory that a thread uses for one block after another: at most some MiB,
+// which it keeps. Not thread-safe.
 class DeltaScratch {
  public:
   DeltaScratch();
@@ -32,10 +32,10 @@ class DeltaScratch {
                                               size_t max_bytes,
                                               std::string& memory);
 
-  // The code of one ulp.
+  // Hold the code of one ulp.
   std::string codes;
   std::string magnitudes;
-  // What else is encoded or decoded.
+  // Holds other bytes that are encoded or decoded.
   std::string bytes;
   std::string compressed;
 

@@ -44,6 +44,7 @@ class Writer {
 
   // The element at `position`, above those before, has changed.
   void Change(size_t position, uint16_t from, uint16_t to) {
+    ++num_changes_;
     size_t gap = position - next_;
     if (gap > kMaxGap) gap = Skip(gap);
     next_ = position + 1;
@@ -57,6 +58,7 @@ class Writer {
 
   char* codes() const { return codes_; }
   char* magnitudes() const { return magnitudes_; }
+  size_t num_changes() const { return num_changes_; }
 
  private:
   // Returns what is left of the gap.
@@ -89,6 +91,7 @@ class Writer {
   char* codes_;
   char* magnitudes_;
   size_t next_ = 0;
+  size_t num_changes_ = 0;
 };
 
 // Reads what Writer writes. Every read is checked.
@@ -184,7 +187,8 @@ Code Encode(const char* from, const char* to, size_t num_elements,
     if (before != after) out.Change(i, before, after);
   }
   return {{codes, static_cast<size_t>(out.codes() - codes)},
-          {magnitudes, static_cast<size_t>(out.magnitudes() - magnitudes)}};
+          {magnitudes, static_cast<size_t>(out.magnitudes() - magnitudes)},
+          out.num_changes()};
 }
 
 absl::Status Apply(const Code& code, char* values, size_t num_elements) {

@@ -23,6 +23,8 @@ constexpr size_t MaxMagnitudes(size_t num_elements) { return 3 * num_elements; }
 struct Code {
   absl::string_view codes;
   absl::string_view magnitudes;
+  // Encode sets this to the number of elements that have changed.
+  size_t num_changes = 0;
 
   size_t size() const { return codes.size() + magnitudes.size(); }
 };

@@ -1,6 +1,8 @@
 #include "client/change_reader.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,6 +41,9 @@ class SpoiltConnection final : public Connection {
 
   bool spoils_deltas = false;
   bool says_unchanged = false;
+  // Comes in place of deltas: its first half as it is, and of the second that
+  // it is unchanged.
+  std::optional<Tensor> slices;
 
  private:
   void Spoil(PullReply& reply) const {
@@ -49,6 +54,13 @@ class SpoiltConnection final : public Connection {
       change->delta = value.change->delta;
       change->unchanged = value.change->unchanged || says_unchanged;
       if (spoils_deltas && change->delta) change->delta->digest ^= 1;
+      if (slices && change->delta) {
+        change->delta = std::nullopt;
+        value.tensor = *slices;
+        const auto half = static_cast<uint64_t>(slices->size_bytes() / 2);
+        change->slices = {{.size_bytes = half},
+                          {.size_bytes = half, .unchanged = true}};
+      }
       value.change = std::move(change);
     }
   }
@@ -71,7 +83,7 @@ class ChangeReaderTest : public ::testing::Test {
   // Returns the element that the reader gets of the latest.
   absl::StatusOr<float> Read(int64_t position) {
     PullRequest request = {.entries = {{"w"}}, .at = LatestSnapshot("s")};
-    absl::StatusOr<PullReply> reply = reader_.Pull(std::move(request));
+    absl::StatusOr<PullReply> reply = reader_.Pull(client_, std::move(request));
     if (!reply.ok()) return reply.status();
     const Tensor& tensor = reply->values.front().tensor;
     EXPECT_EQ(tensor.Description(), "f32[1000]");
@@ -82,7 +94,7 @@ class ChangeReaderTest : public ::testing::Test {
       std::make_unique<SpoiltConnection>();
   SpoiltConnection& connection_ = *owned_;
   Client client_{std::move(owned_), {.target = "local"}};
-  ChangeReader reader_{client_};
+  ChangeReader reader_;
 };
 
 TEST_F(ChangeReaderTest, ReadsTheWholeThenWhatHasChangedThenNothing) {
@@ -112,6 +124,28 @@ TEST_F(ChangeReaderTest, DeltaOfAnotherDigestIsPulledWhole) {
   EXPECT_EQ(reader_.counts().wholes, 2);
 }
 
+TEST_F(ChangeReaderTest, SlicesAreMadeWholeOfWhatIsHeld) {
+  Publish(900, 5);
+  EXPECT_THAT(Read(900), testing::IsOkAndHolds(5));
+  Publish(3, 7);
+  connection_.slices = Full({kNumElements}, 2);
+
+  EXPECT_THAT(Read(3), testing::IsOkAndHolds(2));
+
+  EXPECT_EQ(reader_.counts().wholes, 2);
+  EXPECT_EQ(reader_.counts().unchanged, 1);
+  EXPECT_THAT(Read(900), testing::IsOkAndHolds(5));
+}
+
+TEST_F(ChangeReaderTest, SlicesOfAnotherShapeArePulledWhole) {
+  Publish(900, 5);
+  EXPECT_THAT(Read(900), testing::IsOkAndHolds(5));
+  Publish(3, 7);
+  connection_.slices = Full({kNumElements / 2}, 2);
+
+  EXPECT_THAT(Read(3), testing::IsOkAndHolds(7));
+}
+
 TEST_F(ChangeReaderTest, UnchangedThatNobodyHoldsIsAnError) {
   Publish(0, 5);
   connection_.says_unchanged = true;
@@ -123,11 +157,22 @@ TEST_F(ChangeReaderTest, ErrorLeavesWhatItHolds) {
   Publish(0, 5);
   EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
 
-  EXPECT_THAT(reader_.Pull({.entries = {{"w"}, {"missing"}}}),
+  EXPECT_THAT(reader_.Pull(client_, {.entries = {{"w"}, {"missing"}}}),
               StatusIs(StatusCode::kNotFound));
 
   EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
   EXPECT_EQ(reader_.counts().unchanged, 1);
+}
+
+TEST_F(ChangeReaderTest, HoldsWhatItHasReadLastAlone) {
+  Publish(0, 5);
+  EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
+  ASSERT_OK(client_.Init("other", Full({2}, 1)));
+  ASSERT_OK(reader_.Pull(client_, {.entries = {{"other"}}}));
+
+  EXPECT_THAT(Read(0), testing::IsOkAndHolds(5));
+
+  EXPECT_EQ(reader_.counts().wholes, 3);
 }
 
 TEST_F(ChangeReaderTest, AfterClearTheWholeComes) {

@@ -266,6 +266,7 @@ TEST_F(WorkerClientTest, StepThatClosedIsPushedAgainKeyByKeyOrDropped) {
   script_.reply<PushRequest>().results.resize(2);
   script_.reply<PullRequest>().values.resize(3);
 
+  EXPECT_EQ(worker->last_dropped_step(), 0u);
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"gone", "w", "w"})), IsOk());
 
   EXPECT_THAT(script_.verbs,
@@ -274,6 +275,7 @@ TEST_F(WorkerClientTest, StepThatClosedIsPushedAgainKeyByKeyOrDropped) {
   ASSERT_EQ(last.size(), 2);
   EXPECT_EQ(last[0].key, "w");
   EXPECT_EQ(last[1].key, "w");
+  EXPECT_EQ(worker->last_dropped_step(), 7u);
   EXPECT_EQ(worker->step(), 8u);
 }
 

@@ -35,8 +35,13 @@ std::string Generated(const Value& value) {
 TEST(MessageWriterTest, NoValueTakesMoreThanItsBound) {
   const Shape shape =
       Shape::Create({0, 256, 256, 256, 256, 256, 256, 256}).value();
+  auto change = MakeRefCounted<ValueChange>();
+  change->token = std::string(64, 't');
+  change->unchanged = true;
+  change->delta = Delta{.digest = UINT64_MAX};
   const PullReply reply = {
-      .values = {{UINT64_MAX, *Tensor::WithoutData(DType::kBool, shape)}}};
+      .values = {{UINT64_MAX, *Tensor::WithoutData(DType::kBool, shape),
+                  UINT32_MAX, std::move(change)}}};
 
   EXPECT_LE(EncodePullReply(reply).size_bytes(), kMaxValueOverheadBytes);
 }

@@ -53,6 +53,23 @@ TEST(PayloadReaderTest, PresentButEmptyMessagesArePresent) {
   EXPECT_TRUE(decoded.call.worker);
 }
 
+// Calls that wait keep them.
+TEST(PayloadReaderTest, PullChangesNameFewEncodings) {
+  v1::PullRequest proto;
+  for (int i = 0; i < 60; ++i) {
+    proto.mutable_changes()->add_encodings(v1::DELTA_ENCODING_SPARSE);
+  }
+  EXPECT_OK(Read<PullRequest>(proto.SerializeAsString()));
+
+  for (int i = 0; i < 10; ++i) {
+    proto.mutable_changes()->add_encodings(v1::DELTA_ENCODING_SPARSE);
+  }
+  EXPECT_THAT(Read<PullRequest>(proto.SerializeAsString()).status(),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                "PullChanges: expected at most 64 bytes, got "
+                                "72"));
+}
+
 TEST(PayloadReaderTest, DataInAManifestIsInvalid) {
   const std::string bytes = Serialize<v1::PullManifest>(
       "values { tensor { dtype: 8 shape: 1 data: 'A' } }");

@@ -171,6 +171,7 @@ TEST(ProtoCodecTest, NamespaceConfigFields) {
                          }
                          aggregation: AGGREGATION_TRIMMED_MEAN
                          trim_fraction: 0.375
+                         sum_order: SUM_ORDER_ARRIVAL
                        )pb")));
 
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
@@ -188,7 +189,8 @@ TEST(ProtoCodecTest, NamespaceConfigFields) {
                              6,
                              {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse, 36},
                              Aggregation::kTrimmedMean,
-                             0.375}));
+                             0.375,
+                             SumOrder::kArrival}));
 }
 
 // Maps are filled without reflection, which the library's and the generated

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/namespace_requests.h"
 #include "tests/testing/status_matchers.h"
@@ -75,6 +76,79 @@ TEST_P(RoundSumContractTest, SumOfManyWorkersHasTheSameBitsToo) {
 
 TEST_P(RoundSumContractTest, SumOfManySmallFloatsIsRoundedOnce) {
   ExpectSumInRankOrder(NewSyncNamespace(40), 40, 1000, DType::kBF16);
+}
+
+// One round of contributions to a key of four rows, in the order in which they
+// come: tensors, rows of them and skips. Compares what it makes with a sum, or
+// a weighted mean, in f64.
+void ExpectRoundInOrderOfArrival(const Caller& sync, DType dtype, bool is_mean,
+                                 Step step, std::mt19937& random) {
+  constexpr int kRows = 4, kColumns = 3;
+  std::vector<uint32_t> arrival(20);
+  std::iota(arrival.begin(), arrival.end(), 0);
+  std::shuffle(arrival.begin(), arrival.end(), random);
+  std::vector<double> sum(kRows * kColumns), magnitude(kRows * kColumns);
+  double total = 0;
+  for (const uint32_t rank : arrival) {
+    if (rank == 7) {
+      ASSERT_OK(sync.As(rank).Skip("w", step));
+      continue;
+    }
+    const double weight = is_mean ? 0.25 * (1 + random() % 9) : 1;
+    const bool has_rows = rank % 3 == 0;
+    const int first = has_rows ? static_cast<int>(random() % 3) : 0;
+    const int num_rows = has_rows ? 2 : kRows;
+    std::vector<double> elements(num_rows * kColumns);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      elements[i] = static_cast<int>(random() % 2001) - 1000;
+      sum[first * kColumns + i] += weight * elements[i];
+      magnitude[first * kColumns + i] += weight * std::abs(elements[i]);
+    }
+    total += weight;
+    PushEntry entry = {
+        .key = "w",
+        .tensor = *Tensor::CopyOf(dtype, {num_rows, kColumns},
+                                  Vector(elements, dtype).data()),
+        .weight = weight};
+    if (has_rows) {
+      entry.rows =
+          *RowIds::Create(Vector({1.0 * first, first + 1.0}, DType::kI64));
+      ASSERT_OK(sync.As(rank).PushRows({entry}, step));
+    } else {
+      ASSERT_OK(sync.As(rank).PushMany({entry}, step));
+    }
+  }
+  const double epsilon = !IsFloat(dtype)         ? 0
+                         : dtype == DType::kBF16 ? 1.0 / 128
+                                                 : 1e-6;
+  const std::vector<double> actual = ElementsOf(sync.As(0).Pull("w")->tensor);
+  for (size_t i = 0; i < sum.size(); ++i) {
+    double expected = is_mean ? sum[i] / total : sum[i];
+    if (!IsFloat(dtype)) expected = std::nearbyint(expected);
+    const double scale = is_mean ? magnitude[i] / total : magnitude[i];
+    EXPECT_NEAR(actual[i], expected, epsilon * scale) << i;
+  }
+}
+
+TEST_P(RoundSumContractTest, RoundsInTheOrderOfArrivalHaveTheSameSums) {
+  std::mt19937 random(11);
+  int number = 0;
+  for (const bool is_mean : {false, true}) {
+    for (const DType dtype :
+         {DType::kF32, DType::kBF16, DType::kF64, DType::kI32}) {
+      SCOPED_TRACE(absl::StrCat(NameOf(dtype), is_mean ? " mean" : " sum"));
+      const Caller sync = NewNamespace(
+          absl::StrCat("n", number++),
+          {.mode = Mode::kSync,
+           .num_workers = 20,
+           .aggregation = is_mean ? Aggregation::kMean : Aggregation::kSum,
+           .sum_order = SumOrder::kArrival});
+      ASSERT_OK(sync.Init("w", Full({4, 3}, 0, dtype)));
+      for (Step step = 1; step <= 4; ++step) {
+        ExpectRoundInOrderOfArrival(sync, dtype, is_mean, step, random);
+      }
+    }
+  }
 }
 
 NamespaceConfig Averaged(Aggregation aggregation, uint32_t num_workers,
@@ -168,6 +242,11 @@ TEST_P(RoundSumContractTest, WhatCannotBeAveragedIsRefused) {
               is_refused("trim_fraction"));
   EXPECT_THAT(bad.Create(Averaged(Aggregation::kMedian, 129)),
               is_refused("at most 128 workers, got 129"));
+  config = Averaged(Aggregation::kMedian, 2);
+  config.sum_order = SumOrder::kArrival;
+  EXPECT_THAT(bad.Create(config), is_refused("sum_order"));
+  EXPECT_THAT(bad.Create({.sum_order = SumOrder::kArrival}),
+              is_refused("sum_order: expected none in a namespace of mode "));
   config = Averaged(Aggregation::kTrimmedMean, 2);
   config.max_workers = 129;
   EXPECT_THAT(bad.Create(config), is_refused("at most 128 workers, got 129"));

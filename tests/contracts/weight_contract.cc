@@ -127,6 +127,7 @@ TEST_P(RoundSumContractTest, EveryRuleRunsOnTheMean) {
         "nadam",
         "radam",
         "adabelief",
+        "yogi",
         "adagrad",
         "rmsprop",
         "rmsprop(centered=1)",

@@ -144,7 +144,7 @@ TEST(UpdateRuleTest, EveryRuleHasDistinctStatesAndTakesItsDefaults) {
         "adamax",   "nadam",      "adabelief",    "adagrad", "rmsprop",
         "adadelta", "ftrl",       "ftml",         "signum",  "signsgd",
         "sgld",     "dcasgd",     "lion",         "lars",    "lamb",
-        "lans",     "adafactor",  "groupadagrad", "radam"}) {
+        "lans",     "adafactor",  "groupadagrad", "radam",   "yogi"}) {
     const UpdateRule rule = MakeRule({name});
     EXPECT_OK(UpdateRule::Create(rule.spec())) << name;
     std::set<std::string> states;

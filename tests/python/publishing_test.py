@@ -211,6 +211,53 @@ class SeriesTest(StoreTest):
             publisher.publish(state(5), metadata={"step": object()})
         self.assertEqual(number_of(reader.fetch()), 4)
 
+    def test_only_what_has_changed_comes(self):
+        publisher = Publisher(self.client, keep_last=2)
+        reader = Reader(self.client)
+        weights = {"w": torch.ones(10_000), "v": torch.ones(10_000)}
+        publisher.publish(weights)
+        reader.fetch()
+        self.assertEqual(reader.bytes_read, 80_000)
+
+        for step in range(2, 5):
+            weights["w"][step] = step
+            publisher.publish(weights)
+            fetched = reader.fetch()
+            for name, tensor in fetched.items():
+                self.assertTrue(torch.equal(tensor, weights[name]))
+                tensor.zero_()  # what is kept is not the caller's
+
+        self.assertLess(reader.bytes_read, 81_000)
+        fetched = reader.fetch()
+        self.assertTrue(torch.equal(fetched["w"], weights["w"]))
+
+    def test_changes_are_those_of_the_converted_value(self):
+        publisher = Publisher(self.client, keep_last=2)
+        reader = Reader(self.client)
+        served = {"w": torch.zeros(10_000, dtype=torch.bfloat16)}
+        weights = {"w": torch.randn(10_000)}
+        for step in range(3):
+            weights["w"][step] += 1
+            publisher.publish(weights)
+            reader.fetch(into=served)
+            self.assertTrue(torch.equal(served["w"], weights["w"].bfloat16()))
+        self.assertLess(reader.bytes_read, 21_000)
+        # The targets are the caller's to change.
+        served["w"].zero_()
+        reader.fetch(into=served)
+        self.assertTrue(torch.equal(served["w"], weights["w"].bfloat16()))
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            reader.fetch(into={"other": torch.zeros(3)})
+        reader.fetch(into=served)
+        self.assertLess(reader.bytes_read, 21_000)
+
+    def test_a_reader_that_keeps_nothing_gets_all(self):
+        Publisher(self.client, keep_last=2).publish(state(1))
+        reader = Reader(self.client, keep=False)
+        for _ in range(2):
+            self.assertEqual(number_of(reader.fetch()), 1)
+        self.assertEqual(reader.bytes_read, 0)
+
     def test_what_is_taken_back_is_waited_for(self):
         publisher, reader = Publisher(self.client), Reader(self.client)
         publisher.clear()

@@ -9,6 +9,9 @@ require_python grpc numpy
 if [[ $* == *torch_test* || $* == *publishing_test* ]]; then
   require_python torch
 fi
+if [[ $* == *deltas_test* ]]; then
+  require_python safetensors zstandard
+fi
 
 # loaded_library NAME: prints the path of a library that the extension loads.
 loaded_library() {
@@ -30,6 +33,10 @@ preload_sanitizer() {
 start_server --budget=512MiB
 preload_sanitizer
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
+# Where tools/setup puts Flower, with versions of its own of what it needs.
+if [[ $* == *flower_test* ]]; then
+  PYTHONPATH=$PYTHONPATH:${TENSORKV_FLOWER:-/usr/local/lib/tensorkv-flower}
+fi
 export TENSORKV_TARGET=$server
 # What runs beside has the other cores.
 export OMP_NUM_THREADS=1

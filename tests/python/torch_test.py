@@ -1,5 +1,6 @@
 """tensorkv.torch beside PyTorch's own optimizers, and among processes."""
 
+import contextlib
 import copy
 import os
 import subprocess
@@ -15,6 +16,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from stores import ADDRESS, StoreTest, new_namespace
 
 import torch
+from tensorkv.federated import FedAvg, FedYogi
 from tensorkv.torch import (
     DiLoCo,
     FederatedAveraging,
@@ -408,36 +410,113 @@ class PublishingTest(StoreTest):
 
 class GroupsTest(StoreTest):
 
+    def federated(self, modules, **options):
+        """A group that is complete, and has the first one's state."""
+        namespace = new_namespace()
+        return [
+            FederatedAveraging(
+                module,
+                self.open_client(namespace=namespace, timeout=60),
+                num_clients=len(modules),
+                **options,
+            )
+            for module in modules
+        ]
+
     def test_federated_averaging_takes_the_weighted_mean(self):
-        def work(store):
-            module = network(seed=store.rank)
-            averaging = FederatedAveraging(module, store)
-            start = copy.deepcopy(module.state_dict())
+        modules = [network(seed) for seed in range(3)]
+        start = copy.deepcopy(modules[0].state_dict())
+        group = self.federated(modules)
+
+        def work(averaging):
+            i = group.index(averaging)
             with torch.no_grad():
-                for tensor in module.parameters():
-                    tensor.add_(1.0 + store.rank)
-            averaging.average(weight=[3, 1, 0][store.rank])
-            return start, module.state_dict()
+                for tensor in modules[i].parameters():
+                    tensor.add_(1.0 + i)
+            return averaging.average(weight=[3, 1, 0][i])
 
-        results = self.together(self.open_group("dist_sync", 3), work)
-
-        for start, end in results:
-            self.assertTrue(equal(start, network(seed=0).state_dict()))
-            for name, tensor in end.items():
+        self.assertEqual(self.together(group, work), [True] * 3)
+        for module in modules:
+            for name, tensor in module.state_dict().items():
                 torch.testing.assert_close(tensor, start[name] + 1.25)
 
-    def test_a_mean_without_weights_is_refused(self):
-        store = self.open("dist_sync", num_workers=1)
-        averaging = FederatedAveraging(network(), store)
-        for weight in (0, -1, float("nan"), float("inf")):
-            with self.assertRaises(ValueError):
-                averaging.average(weight)
+    def test_buffers_become_the_mean_beside_an_optimizer(self):
+        modules = [
+            torch.nn.Sequential(
+                torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3)
+            ).to(torch.bfloat16 if narrow else torch.float32)
+            for narrow in (False, True)
+            for _ in range(2)
+        ]
+        for group in (modules[:2], modules[2:]):
+            self.check_buffers(group)
+
+    def check_buffers(self, modules):
+        dtype = modules[0][0].weight.dtype
+        for module in modules[1:]:
+            module.load_state_dict(modules[0].state_dict())
+        group = self.federated(modules, optimizer=FedYogi(10.0))
+        own = {}
+
+        def work(averaging):
+            i = group.index(averaging)
+            module = modules[i]
+            for _ in range(1 + 4 * i):
+                module(torch.randn(8, 4, dtype=dtype)).sum().backward()
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.sub_(parameter.grad)
+            own[i] = copy.deepcopy(module.state_dict())
+            averaging.average(weight=1 + i)
+
+        self.together(group, work)
+        self.assertTrue(equal(modules[0].state_dict(), modules[1].state_dict()))
+        for name, buffer in modules[0].named_buffers():
+            mean = (own[0][name].double() + 2 * own[1][name].double()) / 3
+            if not buffer.is_floating_point():
+                self.assertEqual(buffer.item(), round(mean.item()))
+                continue
+            torch.testing.assert_close(buffer, mean.to(dtype))
+        self.assertTrue((modules[0][1].running_var > 0).all())
+
+    def test_parameters_that_are_one_are_federated_once(self):
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = torch.nn.Linear(3, 3)
+                self.second = torch.nn.Linear(3, 3)
+                self.second.weight = self.first.weight
+                self.register_buffer("passing", torch.ones(2), persistent=False)
+
+        module = Tied()
+        (averaging,) = self.federated([module], optimizer=FedAvg(0.5))
+        start = module.first.weight.detach().clone()
+        module.double()  # has other tensors since
+        module.float()
+        with torch.no_grad():
+            module.first.weight.add_(2)
+        averaging.average()
+        self.assertIs(module.first.weight, module.second.weight)
+        torch.testing.assert_close(module.first.weight.detach(), start + 1)
+        keys = averaging._client.keys()
+        self.assertEqual(len(keys), 4, keys)
+
+    def test_what_is_averaged_is_not_compressed(self):
+        modules = [torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)]
+        for module, is_refused in zip(modules, (False, True)):
+            (averaging,) = self.federated([module])
+            averaging._client.set_compression("i8:128")
+            with self.subTest(module), contextlib.ExitStack() as stack:
+                if is_refused:
+                    stack.enter_context(
+                        self.assertRaises(tensorkv.InvalidArgumentError)
+                    )
+                averaging.average()
 
     def test_what_makes_no_mean_is_refused(self):
         store = self.open("dist_async")
         for make in (
             lambda: MeanGradients(store),
-            lambda: FederatedAveraging(network(), store),
             lambda: DiLoCo(network(), store, inner_steps=1),
         ):
             with self.assertRaisesRegex(
@@ -445,16 +524,8 @@ class GroupsTest(StoreTest):
             ):
                 make()
         store = self.open("dist_sync", num_workers=1)
-        averaging = FederatedAveraging(network(), store)
-        store.set_gradient_compression({"type": "2bit"})
         with self.assertRaises(tensorkv.InvalidArgumentError):
-            averaging.average()
-        for make in (
-            lambda: FederatedAveraging(network(), store, "another"),
-            lambda: DiLoCo(network(), store, inner_steps=0),
-        ):
-            with self.assertRaises(tensorkv.InvalidArgumentError):
-                make()
+            DiLoCo(network(), store, inner_steps=0)
 
     def test_diloco_steps_along_the_mean_movement(self):
         rounds, inner = 3, 2
@@ -497,7 +568,7 @@ class GroupsTest(StoreTest):
 
     def test_a_run_that_is_refused_has_changed_no_rule(self):
         kv = self.open("dist_sync")
-        FederatedAveraging(network(), kv, "model").average()
+        DiLoCo(network(), kv, 1, momentum=0.5, name="model").step()
         kv.leave()
         kv = self.open("dist_sync", namespace=kv.client.namespace)
         rules = kv.client.describe_namespace().rules

@@ -186,7 +186,15 @@ void ChooseClusterWeights(Random& random, Plan& plan, Weights& weights) {
 void ChooseMeans(uint64_t seed, Plan& plan) {
   Random random(seed * 3);
   for (SpacePlan& space : plan.spaces) {
-    if (!random.OneIn(3)) continue;
+    const bool is_mean = random.OneIn(3);
+    NamespaceConfig& config = space.config;
+    const bool may_add_as_they_come =
+        config.mode == Mode::kSync && !config.mirrored &&
+        (config.aggregation == Aggregation::kSum || space.has_means());
+    if (random.OneIn(3) && may_add_as_they_come) {
+      config.sum_order = SumOrder::kArrival;
+    }
+    if (!is_mean) continue;
     if (space.config.aggregation != Aggregation::kSum) continue;
     space.config.aggregation = Aggregation::kMean;
     space.config.rescale_partial_rounds = false;
@@ -367,6 +375,7 @@ std::string ToString(const SpacePlan& space) {
   add(config.on_worker_loss == OnWorkerLoss::kContinue, "CONTINUE");
   add(config.rescale_partial_rounds, "rescaled");
   add(space.has_means(), "mean");
+  add(config.sum_order == SumOrder::kArrival, "in the order of arrival");
   add(config.aggregation == Aggregation::kMedian, "median");
   add(config.aggregation == Aggregation::kTrimmedMean, "mean without ",
       config.trim_fraction, " at both ends");

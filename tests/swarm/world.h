@@ -139,6 +139,14 @@ class World final : public WorldState {
                        const std::map<uint32_t, Version>& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // --- Readers that hold values (world_held.cc) ------------------------------
+  // Has some pulls ask for what has changed since a value that was read.
+  void ShowHeld(const Action& action, PullRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes the values whole of which changes have come, and checks that tokens
+  // name one value each.
+  PullReply MakeWhole(uint32_t at, const PullRequest& request, PullReply reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // --- Watches (world_watch.cc) ----------------------------------------------
   void Watch(const Action& action);
   void TakeWatched(const Call& call, const WatchRequest& request,

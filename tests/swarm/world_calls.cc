@@ -149,6 +149,7 @@ void World::Pull(const Action& action) {
       if (action.verb == Verb::kPullRows) entry.rows = ChooseRows(random);
       request.entries.push_back(std::move(entry));
     }
+    if (is_whole) ShowHeld(action, request);
     call = NewCall(action, /*changes=*/false);
     SetRead(*call, request);
   }
@@ -201,7 +202,8 @@ void World::EndRead(const AttemptPtr& attempt, const Request& request,
     return;
   }
   if constexpr (std::is_same_v<Request, PullRequest>) {
-    CheckPulled(*attempt, request, *reply);
+    CheckPulled(*attempt, request,
+                MakeWhole(attempt->call->space, request, *reply));
   }
 }
 

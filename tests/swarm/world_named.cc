@@ -125,10 +125,14 @@ void World::NamedSnapshot(const Action& action) {
       for (uint32_t key = 0; key < kNumKeys; ++key) {
         if (action.keys >> key & 1) request.entries.push_back({KeyName(key)});
       }
+      {
+        MutexLock lock(&mutex_);
+        ShowHeld(action, request);
+      }
       return StartNamed<PullRequest>(
           action, /*changes=*/false, request,
           [this, at = action.space, request](const PullReply& reply) {
-            CheckNamed(at, request, reply);
+            CheckNamed(at, request, MakeWhole(at, request, reply));
           });
     }
   }

@@ -316,7 +316,9 @@ absl::Status World::MovePartitions(const Action& action,
     if (status.ok()) status.Update(adoption->Add(std::move(keys)));
   }
   if (status.ok()) status = adoption->Commit();
-  store.Own(set);
+  PartitionSet all = {.num_partitions = kNumPartitions};
+  for (uint32_t i = 0; i < kNumPartitions; ++i) all.partitions.push_back(i);
+  store.Own(all);
   MutexLock lock(&mutex_);
   for (Space& space : spaces_) {
     for (const SavedSpace& each : Joined(saved)) {

@@ -178,6 +178,11 @@ class WorldState {
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>,
            std::map<uint32_t, Version>>
       named_ ABSL_GUARDED_BY(mutex_);
+  // The last tokens of values that were read, by space and key, and what each
+  // token names.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<std::string>> held_
+      ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Tensor> by_token_ ABSL_GUARDED_BY(mutex_);
   // How many moves or restores of parts of a cluster are under way.
   int num_moving_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_restoring_ ABSL_GUARDED_BY(mutex_) = 0;

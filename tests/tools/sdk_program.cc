@@ -4,6 +4,7 @@
 //
 //   sdk_program HOST:PORT
 #include <tensorkv/base/status_macros.h>
+#include <tensorkv/client/change_reader.h>
 #include <tensorkv/client/client.h>
 #include <tensorkv/client/client_observer.h>
 #include <tensorkv/client/pipeline.h>
@@ -66,6 +67,14 @@ void TryRows(Client& client) {
       Get(RowIds::Create(Get(Tensor::CopyOf(DType::kI64, {1}, ids.data()))));
   const Value row = Get(client.PullRows("w", rows));
   Expect(row.tensor.elements<float>()[0] == 4, "the row");
+}
+
+void TryChanges(Client& client) {
+  ChangeReader reader;
+  Get(reader.Pull(client, {.entries = {{"w"}}}));
+  const PullReply again = Get(reader.Pull(client, {.entries = {{"w"}}}));
+  Expect(again.values.front().tensor.Description() == "f32[2,2]", "the value");
+  Expect(reader.counts().unchanged == 1, "nothing that is sent again");
 }
 
 void TryStates(Client& client) {
@@ -133,6 +142,7 @@ int main(int, char** argv) {
   TryWorker(options);
   TryBounds(options);
   TryRows(*client);
+  TryChanges(*client);
   TryStates(*client);
   TryMessages(*client);
   TryPipeline(*client);

@@ -20,6 +20,12 @@ bool MayComeTwice(const Request& request) {
   if constexpr (requires { request.allow_missing(); }) {
     if (request.allow_missing()) return true;
   }
+  // What concerns shares of snapshots names them.
+  if constexpr (requires { request.has_share(); }) {
+    if (request.uid() != 0) return true;
+  } else if constexpr (requires { request.uids(); }) {
+    if (!request.uids().empty()) return true;
+  }
   return CallIdIn(request).has_value();
 }
 

@@ -12,10 +12,15 @@ bool HasMemory(const Destination& destination) {
   return destination.memory.data() != nullptr;
 }
 
-bool Fits(const Destination& destination, const Tensor& tensor) {
-  if (!HasMemory(destination)) return true;
-  return destination.dtype == tensor.dtype() &&
-         destination.shape == tensor.shape();
+// Returns whether the value goes there. What has changed goes nowhere.
+bool IsFor(const Destination& destination, const Value& value) {
+  return HasMemory(destination) && value.is_whole();
+}
+
+bool Fits(const Destination& destination, const Value& value) {
+  if (!IsFor(destination, value)) return true;
+  return destination.dtype == value.tensor.dtype() &&
+         destination.shape == value.tensor.shape();
 }
 
 void SetMemory(const Destination& destination, Tensor& tensor) {
@@ -74,10 +79,10 @@ void PlaceInto(absl::Span<const Destination> destinations,
                absl::Span<Value> values) {
   if (destinations.size() != values.size()) return;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!Fits(destinations[i], values[i].tensor)) return;
+    if (!Fits(destinations[i], values[i])) return;
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    if (HasMemory(destinations[i])) {
+    if (IsFor(destinations[i], values[i])) {
       SetMemory(destinations[i], values[i].tensor);
     }
   }
@@ -87,15 +92,15 @@ absl::Status Deliver(absl::Span<const Destination> destinations,
                      absl::FunctionRef<absl::string_view(size_t)> key_of,
                      std::vector<Value>& values) {
   for (size_t i = 0; i < destinations.size(); ++i) {
-    if (Fits(destinations[i], values[i].tensor)) continue;
+    if (Fits(destinations[i], values[i])) continue;
     return OutDoesNotFit(key_of(i), values[i].tensor.Description(),
                          destinations[i]);
   }
   for (size_t i = 0; i < destinations.size(); ++i) {
     Tensor& tensor = values[i].tensor;
+    if (!IsFor(destinations[i], values[i])) continue;
     char* const memory = destinations[i].memory.data();
-    const bool is_elsewhere = memory != nullptr && tensor.data() != memory;
-    if (!is_elsewhere || tensor.num_elements() == 0) continue;
+    if (tensor.data() == memory || tensor.num_elements() == 0) continue;
     // Values of a store in process, or in an unusual form, are elsewhere.
     std::memcpy(memory, tensor.data(), tensor.size_bytes());
     SetMemory(destinations[i], tensor);

@@ -29,13 +29,15 @@ absl::Status CheckContributions(const PushPullRequest& request,
                                 absl::Span<const Destination> destinations);
 
 // Gives the tensors of `values`, which have no memory, that of their
-// destinations. Does nothing unless dtype and shape of every value fit.
+// destinations, but for what has changed of a value, which goes nowhere. Does
+// nothing unless dtype and shape of every other value fit.
 // REQUIRES: destinations that CheckDestinations takes for some call.
 void PlaceInto(absl::Span<const Destination> destinations,
                absl::Span<Value> values);
 
 // Moves the tensors of `values` into their destinations, if there are any:
-// copies the elements of those that are not there already.
+// copies the elements of those that are not there already. What has changed of
+// a value stays where it is.
 // Errors: InvalidArgument where a dtype or shape is another, which names the
 // key; then nothing is copied.
 absl::Status Deliver(absl::Span<const Destination> destinations,

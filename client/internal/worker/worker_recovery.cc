@@ -410,10 +410,14 @@ absl::Status WorkerRecovery::PushKeysAgain(Client& client,
         PushOnce(client, joined().worker, contribution.step, std::move(entries))
             .status();
     if (IsObsolete(status)) {
+      const bool is_closed = ReasonOf(status) == Reason::kStepClosed;
       // Another server may have a slice of the key whose round is open.
-      const bool is_awaited =
-          IsRepeating() && ReasonOf(status) == Reason::kStepClosed;
-      if (!is_awaited) open_.RemoveKey(contribution, key);
+      if (is_closed && IsRepeating()) continue;
+      if (is_closed) {
+        last_dropped_step_ =
+            std::max<Step>(last_dropped_step_, contribution.step);
+      }
+      open_.RemoveKey(contribution, key);
     } else {
       RETURN_IF_ERROR(status);
     }

@@ -95,6 +95,9 @@ class WorkerRecovery {
                                  const absl::Status& cause,
                                  const Attempt& attempt);
 
+  // Does what that of WorkerClient does.
+  Step last_dropped_step() const { return last_dropped_step_; }
+
   // Returns whether the worker makes steps again of which servers may have
   // later ones.
   bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
@@ -129,9 +132,12 @@ class WorkerRecovery {
   // Returns whether another attempt may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
   absl::Status PushWhatMayBeMissing(const Attempt& attempt,
-                                    const Contribution* own);
-  absl::Status PushAgain(Client client, const Contribution& contribution);
-  absl::Status PushKeysAgain(Client& client, const Contribution& contribution);
+                                    const Contribution* own)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  absl::Status PushAgain(Client client, const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  absl::Status PushKeysAgain(Client& client, const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
 
   Client& client_;
   const WorkerOptions options_;
@@ -155,6 +161,7 @@ class WorkerRecovery {
   // Held by the one recovery at a time, while it makes its calls.
   CancellableMutex recovery_mutex_;
   std::atomic<uint64_t> recoveries_begun_ = 0;
+  std::atomic<Step> last_dropped_step_ = 0;
   uint64_t last_that_succeeded_ ABSL_GUARDED_BY(recovery_mutex_) = 0;
 
   std::unique_ptr<LeaseRenewal> lease_;

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Tuple
 
 import torch
 
+from tensorkv import federated
 from tensorkv.aio import Threads
 from tensorkv.errors import InvalidArgumentError
 from tensorkv.kvstore import KVStore
@@ -95,128 +95,57 @@ class MeanGradients:
             future.set_exception(error)
 
 
-class _Copies:
-    """The floats of a module, of which a store has one copy for a group."""
+class FederatedAveraging(federated.FederatedAveraging):
+    """Lets clients train a module by themselves, and take the mean of all.
 
-    def __init__(
-        self, module: torch.nn.Module, store: KVStore, name: str, rule: str
-    ):
-        _check_has_rounds(store, type(self).__name__)
-        self._store = store
-        self._tensors = {
-            key: tensor
-            for key, tensor in self._part_of(module).items()
-            if tensor.is_floating_point()
-        }
-        self._keys = [f"{name}/{key}" for key in self._tensors]
-        # The rule is not to change for a run that may not begin.
-        store._check_new(self._all_keys())
-        if store.rank == 0:
-            store.client.set_rule(rule, key_pattern=f"{name}/*")
-        self._begin()
-
-    def _all_keys(self) -> List[str]:
-        return self._keys
-
-    def _begin(self) -> None:
-        """Takes the state that rank 0 has, or that of an earlier run."""
-        values = self._values()
-        self._store.broadcast(self._keys, values, out=values)
-        put_back(self._tensors.values(), values)
-
-    @staticmethod
-    def _part_of(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
-        return module.state_dict()
-
-    def _values(self) -> list:
-        return [on_host(tensor) for tensor in self._tensors.values()]
-
-
-def _check_is_exact(store: KVStore) -> None:
-    if store._compresses:
-        raise InvalidArgumentError(
-            "FederatedAveraging: expected a store without gradient compression"
-        )
-
-
-def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
-    """That of a sum of values: narrower ones would leave its range."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-class FederatedAveraging(_Copies):
-    """Lets workers train by themselves, and then take the mean of all.
-
-        averaging = FederatedAveraging(module, kv)
-        for _ in range(rounds):
+        client = tensorkv.Client("host:7363", namespace="federated-1")
+        averaging = FederatedAveraging(module, client, optimizer=FedAdam())
+        while averaging.round < 100:
             num_examples = train(module)
             averaging.average(num_examples)
 
-    The mean is over the floats of the module's state_dict, running means of
-    normalisations among them, and over the workers that a round has: where the
-    namespace goes on without those who are lost, or has a quorum, over those
-    who came. Others may read it: under NAME/TENSOR the store has the weighted
-    sum, as f32 or f64, and under NAME/.weight the sum of the weights. Integers
-    stay as they are in each worker.
+    It is tensorkv.federated.FederatedAveraging, whose arguments it has, of a
+    module in the place of arrays. Parameters go through the server's optimizer.
+    Buffers that state_dict() has become the mean: running means and variances
+    of normalisations, and their counters of batches.
     """
 
-    def __init__(
-        self, module: torch.nn.Module, store: KVStore, name: str = "federated"
-    ):
-        """Takes the state of rank 0. `store` is of the type "dist_sync".
+    @classmethod
+    def _tensors_of(
+        cls, model: Any
+    ) -> Tuple[Dict[str, torch.Tensor], Dict[str, torch.Tensor]]:
+        kept = model.state_dict().keys()
+        parameters: Dict[str, torch.Tensor] = dict(model.named_parameters())
+        optimized = {k: p for k, p in parameters.items() if cls._is_float(p)}
+        averaged = {
+            key: tensor
+            for key, tensor in {
+                **parameters,
+                **dict(model.named_buffers()),
+            }.items()
+            if key in kept and key not in optimized
+        }
+        return optimized, averaged
 
-        Errors: InvalidArgumentError for a store without rounds, or one that
-        compresses what is pushed, which would not be a mean.
-        """
-        _check_is_exact(store)
-        self._weight_key = f"{name}/.weight"
-        super().__init__(module, store, name, "assign")
+    @staticmethod
+    def _is_float(tensor: torch.Tensor) -> bool:
+        return tensor.is_floating_point()
 
-    def average(self, weight: float = 1.0) -> None:
-        """Waits for the group, and puts the weighted mean into the module.
+    @staticmethod
+    def _moved(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+        wide = torch.float64 if start.dtype == torch.float64 else torch.float32
+        return start.to(wide) - end.to(wide)
 
-        Args:
-          weight: such as the number of examples since the last mean; 0 for a
-            worker that has none, and takes what the others have.
+    _empty_like = staticmethod(torch.empty_like)
 
-        Errors: ValueError where it is negative or not finite, or all are 0;
-        InvalidArgumentError for a store that compresses; those of
-        KVStore.push_pull.
-        """
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"weight: expected 0 or more, got {weight}")
-        _check_is_exact(self._store)
-        sums = self._sums(weight)
-        self._store.push_pull(self._all_keys(), sums)
-        self._take(sums)
+    def _on_host(self) -> List[torch.Tensor]:
+        return [on_host(tensor) for tensor in self._targets()]
 
-    def _begin(self) -> None:
-        # The state that all begin with is that of one worker.
-        sums = self._sums(1.0)
-        self._store.broadcast(self._all_keys(), sums, out=sums)
-        self._take(sums)
-
-    def _all_keys(self) -> List[str]:
-        return [*self._keys, self._weight_key]
-
-    def _sums(self, weight: float) -> List[torch.Tensor]:
-        """What this worker adds: its values, times the weight, and that."""
-        values = [v.to(_sum_dtype(v.dtype)) for v in self._values()]
-        # Whatever it has counts nothing without a weight, NaN neither.
-        sums = [v * weight if weight else torch.zeros_like(v) for v in values]
-        return [*sums, torch.tensor([weight], dtype=torch.float64)]
-
-    def _take(self, sums: List[torch.Tensor]) -> None:
-        """Puts the mean into the module."""
-        *values, total = sums
-        if not total.item():
-            raise ValueError("weight: expected one of the group above 0")
-        put_back(
-            self._tensors.values(), [value / total.item() for value in values]
-        )
+    def _put(self, values: List[torch.Tensor]) -> None:
+        put_back(self._targets(), values)
 
 
-class DiLoCo(_Copies):
+class DiLoCo:
     """Lets workers take many steps by themselves between steps of the group.
 
         diloco = DiLoCo(module, kv, inner_steps=500)
@@ -244,6 +173,7 @@ class DiLoCo(_Copies):
         Errors: InvalidArgumentError for a store without rounds, or less than
         one inner step.
         """
+        _check_has_rounds(store, "DiLoCo")
         if inner_steps < 1:
             raise InvalidArgumentError(
                 f"inner_steps: expected at least 1, got {inner_steps}"
@@ -252,14 +182,23 @@ class DiLoCo(_Copies):
             f"diloco(learning_rate={learning_rate!r}, momentum={momentum!r}, "
             f"rescale_grad={1 / store.num_workers!r})"
         )
-        super().__init__(module, store, name, rule)
+        self._store = store
+        self._tensors = {
+            f"{name}/{key}": parameter.detach()
+            for key, parameter in module.named_parameters()
+            if parameter.is_floating_point()
+        }
+        self._keys = list(self._tensors)
+        # The rule is not to change for a run that may not begin.
+        store._check_new(self._keys)
+        if store.rank == 0:
+            store.client.set_rule(rule, key_pattern=f"{name}/*")
+        values = self._values()
+        store.broadcast(self._keys, values, out=values)
+        put_back(self._tensors.values(), values)
         self._inner_steps = inner_steps
         self._steps = 0
-        self._start = [value.clone() for value in self._values()]
-
-    @staticmethod
-    def _part_of(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
-        return {key: p.detach() for key, p in module.named_parameters()}
+        self._start = [value.clone() for value in values]
 
     def step(self) -> bool:
         """Counts a step of this worker; whether the group made one."""
@@ -272,3 +211,6 @@ class DiLoCo(_Copies):
         put_back(self._tensors.values(), values)
         self._start = [value.clone() for value in values]
         return True
+
+    def _values(self) -> List[torch.Tensor]:
+        return [on_host(tensor) for tensor in self._tensors.values()]

@@ -18,6 +18,7 @@ from typing import (
 
 import torch
 
+from tensorkv import _core
 from tensorkv._client_arguments import within
 from tensorkv._types import At, PublishAs, Snapshot, SnapshotStatus
 from tensorkv.aio import ReaderCoroutines
@@ -226,12 +227,25 @@ class Reader:
     A reader goes on with a server that was restarted, but gets no state by it
     that is older than the one that was fetched last, unless it asks for that
     number.
+
+    It keeps what it has fetched last, in memory of the host, and has the server
+    send only what has changed since. The server knows that as long as it has
+    the former state: of a Publisher with `keep_last` 2 or more.
     """
 
-    def __init__(self, store: Store, series: str = "published"):
-        """`store` is as Publisher has it."""
+    def __init__(
+        self, store: Store, series: str = "published", keep: bool = True
+    ):
+        """`store` is as Publisher has it.
+
+        Without `keep` a reader keeps nothing, and all of a state is sent.
+        """
         self._server = _FollowedServer(client_of(store))
         self._series = series
+        # Of values as they are stored, and of those that the server converts.
+        self._changes = tuple(
+            _core.ChangeReader() if keep else None for _ in range(2)
+        )
         self._fetched: Optional[SnapshotStatus] = None
         # The client that has fetched it.
         self._client: Optional[Client] = None
@@ -251,6 +265,11 @@ class Reader:
         """What was published with the state that was fetched last."""
         texts = self._fetched.metadata if self._fetched else {}
         return {name: _value_of(text) for name, text in texts.items()}
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of values have come so far, if it keeps them."""
+        return sum(each.bytes for each in self._changes if each)
 
     @property
     def aio(self) -> ReaderCoroutines:
@@ -333,17 +352,48 @@ class Reader:
     ) -> Tuple[SnapshotStatus, Dict[str, torch.Tensor]]:
         if at.number is not None:
             status = client.describe_snapshot(self._series, at.number)
-            return status, _pull(client, status, targets, dtype)
+            return status, self._pull(client, status, targets, dtype)
         least = 1 if at.at_least is None else at.at_least
         status = self._await(client, least)
         try:
-            return status, _pull(client, status, targets, dtype)
+            return status, self._pull(client, status, targets, dtype)
         except SnapshotLostError:
             # States come faster than they are read.
             pass
         with client.lease_snapshot(self._series, at_least=least) as leased:
             status = client.describe_snapshot(self._series, leased.at.number)
-            return status, _pull(client, status, targets, dtype)
+            return status, self._pull(client, status, targets, dtype)
+
+    def _pull(
+        self,
+        client: Client,
+        status: SnapshotStatus,
+        targets: Optional[Dict[str, torch.Tensor]],
+        dtype: Optional[torch.dtype],
+    ) -> Dict[str, torch.Tensor]:
+        """Reads the wanted tensors of a snapshot."""
+        prefix = status.prefixes[0] if len(status.prefixes) == 1 else ""
+        entries = client._entries(prefix, status.at)
+        wanted = _wanted(entries, targets, dtype)
+        narrower, as_dtype = _converted(wanted, entries)
+        others = [name for name in wanted if name not in narrower]
+        groups = ((others, ""), (list(narrower), as_dtype))
+        pulled: Dict[str, Any] = {}
+        for (names, to), changes in zip(groups, self._changes):
+            if names:
+                keys = [f"{prefix}{name}" for name in names]
+                values = client._pull_memory(keys, to, status.at, changes)
+                pulled.update(zip(names, values))
+            elif changes:
+                changes.clear()
+        # What is kept must not be written by the caller.
+        is_copied = targets is None and self._changes[0] is not None
+        return {
+            name: from_pulled(pulled[name], entries[name][1]).to(
+                dtype, copy=is_copied
+            )
+            for name, dtype in wanted.items()
+        }
 
     def _await(self, client: Client, least: int) -> SnapshotStatus:
         """Waits until the latest snapshot has at least that number.
@@ -399,30 +449,6 @@ def _value_of(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _pull(
-    client: Client,
-    status: SnapshotStatus,
-    targets: Optional[Dict[str, torch.Tensor]],
-    dtype: Optional[torch.dtype],
-) -> Dict[str, torch.Tensor]:
-    """Reads the wanted tensors of a snapshot."""
-    prefix = status.prefixes[0] if len(status.prefixes) == 1 else ""
-    entries = client._entries(prefix, status.at)
-    wanted = _wanted(entries, targets, dtype)
-    narrower, as_dtype = _converted(wanted, entries)
-    others = [name for name in wanted if name not in narrower]
-    pulled: Dict[str, Any] = {}
-    for names, to in ((others, ""), (list(narrower), as_dtype)):
-        if names:
-            keys = [f"{prefix}{name}" for name in names]
-            values = client._pull_memory(keys, to, status.at)
-            pulled.update(zip(names, values))
-    return {
-        name: from_pulled(pulled[name], entries[name][1]).to(dtype)
-        for name, dtype in wanted.items()
-    }
 
 
 def _is_narrower(dtype: torch.dtype, other: torch.dtype) -> bool:

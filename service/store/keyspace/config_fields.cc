@@ -82,6 +82,7 @@ constexpr Field kFields[] = {
     TENSORKV_FIELD(gradient_guard.max_call_norm, true),
     TENSORKV_FIELD(aggregation, false),
     TENSORKV_FIELD(trim_fraction, false),
+    TENSORKV_FIELD(sum_order, false),
     TENSORKV_FIELD(mirrored, false),
     TENSORKV_FIELD(max_retained_bytes, true),
 };

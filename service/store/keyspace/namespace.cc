@@ -54,6 +54,7 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.contributions_fenced = state.counts.contributions_fenced;
   status.guard_counts = state.counts.guarded;
   status.num_snapshots = state.named->num_ready();
+  status.changes = state.changes_sent.counts();
   status.changes_told = watches.changes_told;
   status.watches_compacted = watches.watches_compacted;
   status.change_log_bytes = state.log->bytes();

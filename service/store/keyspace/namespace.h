@@ -30,6 +30,7 @@
 
 namespace tensorkv {
 
+class DeltaQueue;
 class RoundExchange;
 struct NamespaceState;
 
@@ -43,6 +44,8 @@ struct NamespaceEnvironment {
   Alarms* alarms = nullptr;
   // Runs what takes long, by namespace.
   std::shared_ptr<TaskRunner> pool;
+  // Encodes what has changed, for readers.
+  std::shared_ptr<DeltaQueue> deltas;
   const ServerBudgets* budgets = nullptr;
   // The last epoch that the server has given, by its clock.
   std::atomic<uint64_t>* last_epoch = nullptr;
@@ -95,16 +98,14 @@ class Namespace {
   // until `sink` has all.
   absl::Status TakeSnapshot(SnapshotSink& sink);
 
-  // The next ones fence and move keys as PartitionMoves says.
-  //
-  // Fences the keys of the fence's partitions, but for contributions up to the
-  // last step of which any of them has a round open.
+  // The next ones fence and move keys as PartitionMoves says. Fences the keys
+  // of the fence's partitions, but for contributions up to the last step of
+  // which any of them has a round open.
   void FenceKeys();
-  // Fences them for all steps, unless a round of theirs is open or must be
-  // pushed again. Returns whether it has fenced them.
+  // Fences them for all steps, and returns true, unless a round of theirs is
+  // open or must be pushed again.
   bool FenceKeysIfIdle();
-  // Looks again at all waiting calls after FenceReads of the fence: calls
-  // that it keeps out now end.
+  // Ends the waiting calls that the fence keeps out after its FenceReads.
   void WakeForFence();
   // Passes the keys that `partitions` fences to `sink` as
   // PartitionMoves::TakeChanges does, until EndMove those alone that have
@@ -119,19 +120,22 @@ class Namespace {
   void EndStage(bool is_sent);
   // Has the next move send all keys.
   void EndMove();
-  // Removes the keys whose names are `chosen`, as if they had never been:
-  // neither waiting calls nor the observer hear of it. Locks the mutex for some
-  // keys at a time.
+  // Removes the keys whose names are `chosen`, as if they had never been: no
+  // call that waits, nor the observer, hears of it. Locks the mutex for some.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Removes the keys of these names that are there, in the same way.
   void DropKeys(absl::Span<const std::string> names);
-  // Has watches told of the keys whose names are `chosen`, which are this
-  // server's now. Returns at once; locks the mutex for some keys at a time.
+  // Has watches told soon of the keys that are `chosen`: they are here by now.
   void TellArrived(std::function<bool(absl::string_view key)> chosen);
   // Gets ready for keys of this namespace that come from another server. If
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.
   absl::Status BeginAdoption(const NamespaceSnapshot& snapshot);
+  // Lets go of all that this server has named, or reserved, as the home.
+  void CloseSeries();
+  // Has series go on above the numbers that `snapshot` has of them. Errors:
+  // ResourceExhausted.
+  absl::Status RestoreSeries(const NamespaceSnapshot& snapshot);
   // Takes versions and the steps of the group over from `snapshot`, as the keys
   // of that server are all here. Contributions to `first_unsaved` and later
   // steps are to be made again. The group is that of `snapshot`, if no call has
@@ -188,8 +192,12 @@ class Namespace {
 
   // Do what SnapshotShares says.
   std::vector<v1::CheckSharesRequest> SharesToCheck() const;
-  v1::CheckSharesResponse CheckShares(const v1::CheckSharesRequest& request);
+  v1::CheckSharesResponse CheckShares(
+      const v1::CheckSharesRequest& request) const;
   void DropShares(const v1::CheckSharesResponse& unknown);
+  std::vector<v1::FindSharesRequest> SharesToFind() const;
+  v1::FindSharesResponse FindShares(const v1::FindSharesRequest& request) const;
+  void CloseLost(const v1::FindSharesResponse& missing);
 
   // Do what Staging says.
   absl::Status CheckInit(const InitRequest& request,

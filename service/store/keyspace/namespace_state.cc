@@ -28,11 +28,6 @@ CallWindowOptions WindowOptions(uint64_t budget_bytes,
           .max_wait = environment.max_wait};
 }
 
-// Says how much of the budget deltas may take that are kept, and how much is
-// enough for any.
-constexpr uint64_t kShareOfDeltas = 8;
-constexpr uint64_t kMaxDeltaBytes = 1 << 30;
-
 // A namespace that is created later has a higher one, as far as clocks go.
 uint64_t NewUid() {
   return static_cast<uint64_t>(absl::ToUnixNanos(absl::Now()));
@@ -67,9 +62,6 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       tensor_placement(TensorPlacement::Create(environment.device, &memory)),
       named(std::make_unique<NamedSnapshots>(memory.host().retained,
                                              memory.metadata())),
-      deltas(std::make_unique<DeltaCache>(
-          std::min(environment.budgets->host()->limit_bytes() / kShareOfDeltas,
-                   kMaxDeltaBytes))),
       log(std::make_unique<ChangeLog>(environment.budgets->changes())),
       watch_calls(std::make_unique<WatchCalls>(*this)),
       mode(std::move(its_mode)),

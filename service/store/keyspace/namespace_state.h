@@ -26,7 +26,8 @@
 #include "service/store/keyspace/key_table.h"
 #include "service/store/keyspace/moves/moving_keys.h"
 #include "service/store/keyspace/namespace.h"
-#include "service/store/keyspace/pull/delta_cache.h"
+#include "service/store/keyspace/pull/changes_sent.h"
+#include "service/store/keyspace/pull/value_token.h"
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/revisions.h"
 #include "service/store/keyspace/rounds/grace_times.h"
@@ -143,6 +144,12 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     if (environment.fence == nullptr || config.mirrored) return nullptr;
     return environment.fence->view();
   }
+  // Returns what the server owns of a cluster, now that the mutex is held; null
+  // in none, or of a mirrored namespace.
+  std::shared_ptr<const OwnedPartitions> Owned() const {
+    if (environment.fence == nullptr || config.mirrored) return nullptr;
+    return environment.fence->owned();
+  }
   // Returns the NotFound of a call that names `key`.
   absl::Status NoSuchKey(absl::string_view key) const;
   // Checks that a call may have so many entries.
@@ -170,6 +177,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Never 0: tells this namespace from others of its name, and which of them
   // was created later. The same at all servers of a cluster.
   const uint64_t uid;
+  // Tells this life of the namespace from all others, to readers.
+  const TokenNumbers tokens;
   // With every default filled in. UpdateNamespace changes some of its fields,
   // those of CheckUpdateMask: the mutex guards these. The others never change.
   NamespaceConfig config;
@@ -181,7 +190,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   NamespaceMemory memory;
   const std::unique_ptr<TensorPlacement> tensor_placement;
   const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
-  const std::unique_ptr<DeltaCache> deltas;
+  ChangesSent changes_sent;
   // What watches may be told, and those that wait for it.
   const std::unique_ptr<ChangeLog> log;
   const std::unique_ptr<WatchCalls> watch_calls;

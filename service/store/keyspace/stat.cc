@@ -136,6 +136,10 @@ absl::StatusOr<KeyMetadata> StatCall::Read(const KeyFence::View* fence,
 absl::Status StatCall::ReadKeys() {
   const auto& names = request_.keys();
   RETURN_IF_ERROR(state_->CheckNumEntries(names.size()));
+  if (request_.allow_missing() && request_.at().uid() == 0) {
+    return absl::InvalidArgumentError(
+        "allow_missing: expected it of a share of a snapshot alone");
+  }
   for (const std::string& name : names) RETURN_IF_ERROR(CheckKey(name));
   keys_.reserve(names.size());
   uint64_t bytes = 0;
@@ -146,11 +150,14 @@ absl::Status StatCall::ReadKeys() {
     MutexLock lock(&state_->mutex);
     const auto fence = state_->Fence();
     for (size_t i = 0; i < kKeysPerLock && name != names.end(); ++i) {
-      ASSIGN_OR_RETURN(KeyMetadata key, Read(fence.get(), *name));
-      keys_.push_back(std::move(key));
+      absl::StatusOr<KeyMetadata> key = Read(fence.get(), *name++);
+      const bool is_left_out = request_.allow_missing() &&
+                               ReasonOf(key.status()) == Reason::kKeyNotFound;
+      if (is_left_out) continue;
+      RETURN_IF_ERROR(key.status());
+      keys_.push_back(*std::move(key));
       bytes += StatusBytes(keys_.back());
       RETURN_IF_ERROR(CheckStatBytes(bytes, keys_.size()));
-      ++name;
     }
   }
   return absl::OkStatus();

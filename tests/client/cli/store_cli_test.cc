@@ -258,7 +258,7 @@ $ ns describe t
 config.aggregation:             trimmed_mean
 config.trim_fraction:           0.25
 ...
-$ ns create m --mode=sync --workers=2 --aggregation=mean
+$ ns create m --mode=sync --workers=2 --aggregation=mean --sum_order=arrival
 $ init w --shape=1 --fill=0 --namespace=m
 $ push w --fill=8 --weight=3 --namespace=m --rank=0 --step=1
 w: step 1
@@ -350,14 +350,17 @@ $ -o json watch --series=policy --initial --count=1
     {"Snapshots", R"(
 $ init w/a w/b x --shape=1 --fill=2
 $ snapshot create policy --prefix w/ --metadata loss=0.5 --metadata by=a=b
-number:    1
-revision:  ...
-num_keys:  2
-bytes:     8 B
+number:       1
+revision:     ...
+num_keys:     2
+bytes:        8 B
+uid:          ...
+gone:         []
+incarnation:  0000000000000000
 $ push w/a --fill=3
 w/a: version 2
 $ snapshot create policy --number=42 --expected_latest=1 --ttl=1h
-number:    42
+number:       42
 ...
 $ snapshot create policy --number=42
 tensorkv: FAILED_PRECONDITION: ...
@@ -366,7 +369,7 @@ $ snapshot create policy --expected_latest=1
 tensorkv: ABORTED: ...
 exit 1
 $ snapshot create values
-number:    1
+number:       1
 ...
 $ snapshot ls
 series  number  revision  create_time  ...
@@ -417,19 +420,23 @@ snapshot.prefixes:     [w/]
 snapshot.num_keys:     2
 snapshot.bytes:        8 B
 snapshot.num_leases:   0
+snapshot.uid:          ...
+snapshot.servers:      []
 retained_bytes:        4 B
 keep_last:             0
 $ -o json snapshot show policy
 {"snapshot":{"series":"policy","number":"42",...}
 $ snapshot rm policy@1
 num_deleted:  1
+gone:         []
 $ snapshot rm policy@1
 tensorkv: NOT_FOUND: ...
 exit 1
 $ snapshot rm policy
 num_deleted:  1
+gone:         []
 $ snapshot create policy --keep_last=2
-number:    43
+number:       43
 ...)"},
     {"StoreInNoCluster", R"(
 $ cluster status

@@ -11,10 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/client.h"
+#include "client/cluster/connect.h"
 #include "client/worker_client.h"
+#include "contract/placement.h"
+#include "contract/request_fields.h"
+#include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"
+#include "tests/contracts/caller.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
@@ -27,6 +32,8 @@ namespace cluster_resize_test {
 using testing::Background;
 using testing::ElementsOf;
 using testing::EtcdProcess;
+using testing::IsOkAndHolds;
+using testing::StatusIs;
 using testing::TestDeviceChoice;
 using testing::Vector;
 
@@ -180,6 +187,96 @@ TEST_F(ClusterResizeTest, TrainingGoesOnWhileServersComeAndGo) {
     ASSERT_OK_AND_ASSIGN(const Value value, client->Pull(Key(i)));
     EXPECT_EQ(ElementsOf(value.tensor)[0], 2.0 * last_step);
   }
+}
+
+// A client that takes snapshots, and learns of other servers by that.
+class ResizedSnapshotsTest : public ClusterResizeTest {
+ protected:
+  ResizedSnapshotsTest() {
+    for (int i = 0; i < kNumKeys; ++i) {
+      EXPECT_OK(store_.Init(Key(i), Vector(std::vector<double>{1})));
+    }
+  }
+
+  absl::StatusOr<uint64_t> Create() {
+    CreateSnapshotRequest create;
+    create.set_series("s");
+    SetCallId({.client_id = "c", .sequence = ++num_calls_}, create);
+    ASSIGN_OR_RETURN(const CreateSnapshotReply taken, store_.Call(create));
+    return taken.number();
+  }
+  absl::StatusOr<uint64_t> Push(int key, double value) {
+    PushRequest push;
+    push.entries = {
+        {.key = Key(key), .tensor = Vector(std::vector<double>{value})}};
+    push.call_id = CallId{.client_id = "c", .sequence = ++num_calls_};
+    push.publish_as.emplace();
+    push.publish_as->set_series("s");
+    ASSIGN_OR_RETURN(const PushReply pushed, store_.Call(push));
+    return pushed.published->number;
+  }
+  // Expects that a snapshot has all keys, in shares of that many servers.
+  void ExpectIsWhole(uint64_t number, int num_servers) {
+    DescribeSnapshotRequest describe;
+    *describe.mutable_at() = SnapshotOf("s", number);
+    ASSERT_OK_AND_ASSIGN(const DescribeSnapshotReply told,
+                         store_.Call(describe));
+    EXPECT_EQ(told.snapshot().servers_size(), num_servers);
+    PullRequest pull = {.at = SnapshotOf("s", number)};
+    for (int i = 0; i < kNumKeys; ++i) pull.entries.push_back({Key(i)});
+    EXPECT_OK(store_.Call(pull));
+  }
+  std::string Home() {
+    const DescribeClusterReply cluster = client_->DescribeCluster().value();
+    const auto& placement = cluster.placement();
+    const uint32_t partition = PartitionOf("", "", placement.owners_size());
+    return placement.servers(placement.owners(partition)).name();
+  }
+
+  uint64_t num_calls_ = 0;
+  const std::unique_ptr<Client> client_ = Client::Connect(Options()).value();
+  const std::unique_ptr<Connection> connection_ =
+      ConnectTo({.target = Options().target}, nullptr, Backoff()).value();
+  const testing::Caller store_{*connection_, ""};
+};
+
+TEST_F(ResizedSnapshotsTest, OneIsWholeForWhoHasKnownOneServer) {
+  Start("s1");
+  EXPECT_OK(Resize(*client_, {"s1"}, {}));
+
+  EXPECT_THAT(Create(), IsOkAndHolds(1));
+
+  ExpectIsWhole(1, /*num_servers=*/2);
+}
+
+TEST_F(ResizedSnapshotsTest, APushIsPublishedByWhoHasKnownOneServer) {
+  Start("s1");
+  EXPECT_OK(Resize(*client_, {"s1"}, {}));
+
+  EXPECT_THAT(Push(0, 2), IsOkAndHolds(1));
+
+  ExpectIsWhole(1, /*num_servers=*/2);
+}
+
+TEST_F(ResizedSnapshotsTest, NumbersGoOnWhereTheHomeMoves) {
+  EXPECT_THAT(Create(), IsOkAndHolds(1));
+  Start("s1");
+  EXPECT_OK(Resize(*client_, {"s1"}, {}));
+  EXPECT_THAT(Push(0, 2), IsOkAndHolds(2));
+  Start("s2");
+  const std::string home = Home();
+  EXPECT_OK(Resize(*client_, {"s2"}, {home}));
+  while (Home() == home) {
+  }
+
+  // Those before have gone with their home.
+  EXPECT_THAT(store_.Call(PullRequest{.entries = {{Key(0)}},
+                                      .at = LatestSnapshot("s")}),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Create(), IsOkAndHolds(3));
+  EXPECT_THAT(Push(1, 3), IsOkAndHolds(4));
+  ExpectIsWhole(3, /*num_servers=*/2);
+  ExpectIsWhole(4, /*num_servers=*/2);
 }
 
 }  // namespace cluster_resize_test

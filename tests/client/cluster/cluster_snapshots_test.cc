@@ -1,16 +1,18 @@
 // Snapshots of three servers that are one store.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/clock.h"
+#include "contract/call_fields.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
-#include "tests/client/cluster/test_cluster.h"
+#include "tests/client/cluster/cluster_snapshots_fixture.h"
 #include "tests/contracts/caller.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -24,28 +26,6 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-constexpr size_t kNumServers = 3;
-constexpr int64_t kElements = 1 << 14;
-
-PublishAs PublicationOf(uint32_t keep_last = 0) {
-  PublishAs publish_as;
-  publish_as.set_series("s");
-  publish_as.set_keep_last(keep_last);
-  return publish_as;
-}
-
-CreateSnapshotRequest StepOf(CreateSnapshotRequest::Step step,
-                             const CreateSnapshotReply& reserved = {}) {
-  CreateSnapshotRequest request;
-  request.set_series("s");
-  request.set_step(step);
-  if (reserved.uid() != 0) {
-    request.set_uid(reserved.uid());
-    request.set_number(reserved.number());
-  }
-  return request;
-}
-
 // Asks again and again until `condition` holds; false after a minute.
 bool Eventually(absl::FunctionRef<bool()> condition) {
   const absl::Time end = absl::Now() + absl::Minutes(1);
@@ -54,69 +34,6 @@ bool Eventually(absl::FunctionRef<bool()> condition) {
   }
   return true;
 }
-
-class ClusterSnapshotsTest : public ::testing::Test {
- protected:
-  explicit ClusterSnapshotsTest(uint64_t split_bytes = 0)
-      : cluster_(kNumServers, split_bytes), connection_(cluster_.Connect()) {
-    for (size_t i = 0; i < kNumServers; ++i) {
-      keys_.push_back(cluster_.KeyOf(i));
-      servers_.push_back(cluster_.ConnectToOne(i));
-    }
-  }
-
-  Caller Store() const { return Caller(*connection_, ""); }
-  // One of the servers, as if there were no other.
-  Caller At(size_t server) const { return Caller(*servers_[server], ""); }
-  void Reconnect() {
-    connection_ = cluster_.Connect();
-    for (size_t i = 0; i < kNumServers; ++i) {
-      servers_[i] = cluster_.ConnectToOne(i);
-    }
-  }
-  size_t home() const { return cluster_.HomeOf(""); }
-  size_t other() const { return (home() + 1) % kNumServers; }
-
-  // Publishes a state, all of whose elements are that number.
-  absl::StatusOr<uint64_t> Publish(double value, uint32_t keep_last = 0,
-                                   uint64_t number = 0) {
-    InitRequest init = {.on_existing = OnExisting::kReplace,
-                        .publish_as = PublicationOf(keep_last)};
-    if (number != 0) init.publish_as->set_number(number);
-    for (const std::string& key : keys_) {
-      init.entries.push_back({key, Full({kElements}, value)});
-    }
-    const absl::StatusOr<InitReply> reply = Store().Call(init);
-    if (!reply.ok()) return reply.status();
-    return reply->published->number;
-  }
-  absl::StatusOr<PullReply> PullAt(const SnapshotReference& at) {
-    PullRequest pull = {.at = at};
-    for (const std::string& key : keys_) pull.entries.push_back({key});
-    return Store().Call(pull);
-  }
-  // Expects that all keys of it are that number.
-  void ExpectHas(double value, const SnapshotReference& at) {
-    const absl::StatusOr<PullReply> reply = PullAt(at);
-    ASSERT_OK(reply.status());
-    EXPECT_EQ(reply->snapshot_number, at.number());
-    for (const Value& each : reply->values) {
-      EXPECT_THAT(each, HasTensor(IsFilledWith(value)));
-    }
-  }
-  uint64_t RetainedBytes() { return Store().Describe()->memory().retained(); }
-  absl::StatusOr<CreateSnapshotReply> Make(
-      size_t server, CreateSnapshotRequest::Step step,
-      const CreateSnapshotReply& reserved = {}) {
-    return At(server).Call(StepOf(step, reserved));
-  }
-
-  TestCluster cluster_;
-  std::unique_ptr<Connection> connection_;
-  std::vector<std::unique_ptr<Connection>> servers_;
-  // One of each server.
-  std::vector<std::string> keys_;
-};
 
 TEST_F(ClusterSnapshotsTest, AllServersHaveWhatOneCallHasPublished) {
   EXPECT_THAT(Publish(1), IsOkAndHolds(1));
@@ -180,8 +97,14 @@ TEST_F(ClusterSnapshotsTest, WhatIsPreparedIsNoSnapshotBeforeItIsNamed) {
   ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply reserved,
                        Make(home(), CreateSnapshotRequest::RESERVE));
   EXPECT_EQ(reserved.number(), 2);
+  CreateSnapshotRequest name = StepOf(CreateSnapshotRequest::NAME, reserved);
   for (size_t i = 0; i < kNumServers; ++i) {
-    ASSERT_OK(Make(i, CreateSnapshotRequest::PREPARE, reserved));
+    ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply prepared,
+                         Make(i, CreateSnapshotRequest::PREPARE, reserved));
+    CreateSnapshotRequest::Share& share = *name.add_shares();
+    share.set_server(cluster_.placement().servers[i].name);
+    share.set_incarnation(prepared.incarnation());
+    share.set_revision(prepared.revision());
   }
   // Its maker has died.
   EXPECT_THAT(PullAt(SnapshotOf("s", 2)).status(),
@@ -191,11 +114,108 @@ TEST_F(ClusterSnapshotsTest, WhatIsPreparedIsNoSnapshotBeforeItIsNamed) {
   ExpectHas(3, SnapshotOf("s", 3));
 
   // Or has been slow: nobody goes back by that.
-  ASSERT_OK(Make(home(), CreateSnapshotRequest::NAME, reserved));
-  ASSERT_OK_AND_ASSIGN(const PullReply latest, PullAt(LatestSnapshot("s")));
-  EXPECT_EQ(latest.snapshot_number, 3);
+  EXPECT_THAT(At(home()).Call(name), HasReason(Reason::kSnapshotNumberPassed));
   EXPECT_THAT(Make(other(), CreateSnapshotRequest::NAME, reserved),
-              StatusIs(StatusCode::kNotFound));
+              HasReason(Reason::kWrongServer));
+}
+
+TEST_F(ClusterSnapshotsTest, ACallWhoseTimeIsOverLeavesNothing) {
+  ASSERT_OK(Publish(1));
+  cluster_.Stop(other());
+  InitRequest init = {
+      .entries = {{cluster_.KeyOf(home(), "", 7), Full({4}, 1)}},
+      .publish_as = PublicationOf()};
+
+  // It was made, and might be published yet.
+  EXPECT_THAT(Store().WithTimeout(absl::Milliseconds(500)).Call(init),
+              HasReason(Reason::kOutcomeUnknown));
+
+  EXPECT_EQ(Make(home(), CreateSnapshotRequest::RESERVE)->number(), 2);
+}
+
+TEST_F(ClusterSnapshotsTest, ACallThatIsRepeatedHasItsAnswerOrNone) {
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  SetCallId({.client_id = "c", .sequence = 1}, create);
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, Store().Call(create));
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply again, Store().Call(create));
+  EXPECT_EQ(again.uid(), taken.uid());
+  DeleteSnapshotRequest all;
+  all.set_series("s");
+  ASSERT_OK(Store().Call(all));
+
+  EXPECT_THAT(Store().Call(create), HasReason(Reason::kSnapshotLost));
+}
+
+TEST_F(ClusterSnapshotsTest, AnInitWhoseSnapshotHasGoneIsNotMadeAgain) {
+  InitRequest init = {.call_id = CallId{.client_id = "c", .sequence = 1},
+                      .on_existing = OnExisting::kReplace,
+                      .publish_as = PublicationOf(/*keep_last=*/1)};
+  for (const std::string& key : keys_) {
+    init.entries.push_back({key, Full({kElements}, 1)});
+  }
+  ASSERT_OK(Store().Call(init));
+  ASSERT_OK(Publish(2, /*keep_last=*/1));
+
+  EXPECT_THAT(Store().Call(init), HasReason(Reason::kOutcomeUnknown));
+
+  ExpectHas(2, SnapshotOf("s", 2));
+  EXPECT_THAT(PullAt(LatestSnapshot("s"))->snapshot_number, 2);
+  EXPECT_THAT(Store().Pull(keys_[0]), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_F(ClusterSnapshotsTest, ARepeatThatCannotBePreparedHasTheFirstAnswer) {
+  ASSERT_OK(Publish(1));
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  SetCallId({.client_id = "c", .sequence = 1}, create);
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, Store().Call(create));
+  MoveAllButHome();
+  Reconnect();
+
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply again, Store().Call(create));
+
+  EXPECT_EQ(again.number(), taken.number());
+  EXPECT_EQ(again.uid(), taken.uid());
+  EXPECT_OK(PullAt(SnapshotOf("s", taken.number())));
+}
+
+TEST_F(ClusterSnapshotsTest, NothingIsMadeThatCannotBePublished) {
+  const std::string& key = keys_[home()];
+  ASSERT_OK(Store().Init(key, Full({4}, 1)));
+  const uint32_t lost = PartitionOf("", keys_[other()], 64);
+  cluster_.SetLost({{.server = "gone", .partitions = {lost}}});
+  PushRequest push = {.entries = {{.key = key, .tensor = Full({4}, 2)}},
+                      .publish_as = PublicationOf()};
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  Reconnect();
+
+  EXPECT_THAT(Store().Call(push), HasReason(Reason::kKeyNotRestored));
+  EXPECT_THAT(Store().Call(create), HasReason(Reason::kKeyNotRestored));
+  EXPECT_THAT(Store().Pull(key), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+
+  cluster_.SetLost({});
+  ASSERT_OK_AND_ASSIGN(const PushReply pushed, Store().Call(push));
+  EXPECT_EQ(pushed.published->number, 1);
+}
+
+TEST_F(ClusterSnapshotsTest, ASnapshotIsOfOneNamespace) {
+  const Caller store(*connection_, "n");
+  ASSERT_OK(store.Create({}));
+  CreateSnapshotRequest create;
+  create.set_series("s");
+  ASSERT_OK(store.Call(create));
+  // By a client that dies before it comes to the others.
+  const Caller at_home(*servers_[cluster_.HomeOf("n")], "n");
+  ASSERT_OK(at_home.Drop());
+  ASSERT_OK(at_home.Create({}));
+
+  EXPECT_THAT(store.Call(create), HasReason(Reason::kNamespaceReplaced));
+
+  ASSERT_OK(store.Drop());
+  ASSERT_OK(store.Create({}));
+  EXPECT_OK(store.Call(create));
 }
 
 TEST_F(ClusterSnapshotsTest, AServerLetsGoOfWhatTheHomeDoesNotName) {
@@ -216,12 +236,7 @@ TEST_F(ClusterSnapshotsTest, AServerLetsGoOfWhatTheHomeDoesNotName) {
 
 TEST_F(ClusterSnapshotsTest, AReaderFindsKeysThatHaveMoved) {
   ASSERT_OK(Publish(1));
-  std::vector<uint32_t> owners = cluster_.placement().owners;
-  const uint32_t of_home = PartitionOf("", "", 64);
-  for (uint32_t i = 0; i < 64; ++i) {
-    if (i != of_home) owners[i] = (owners[i] + 1) % kNumServers;
-  }
-  cluster_.SetOwners(owners);
+  MoveAllButHome();
   Reconnect();
   for (const std::string& key : keys_) {
     ASSERT_OK(Store().Init(key, Full({kElements}, 7)));
@@ -253,6 +268,13 @@ TEST_F(ClusterSnapshotsTest, WhatAServerHadThatWasStartedAnewIsLost) {
   EXPECT_THAT(Store().Call(list).status(), HasReason(Reason::kSnapshotLost));
   EXPECT_THAT(Publish(2), IsOkAndHolds(2));
   ExpectHas(2, SnapshotOf("s", 2));
+  // The others let go of what they have of the first.
+  DescribeSnapshotRequest describe;
+  *describe.mutable_at() = SnapshotOf("s", 1);
+  EXPECT_TRUE(Eventually([&] {
+    return ReasonOf(At(home()).Call(describe).status()) ==
+           Reason::kSnapshotLost;
+  }));
 }
 
 TEST_F(ClusterSnapshotsTest, AHomeThatWasStartedAnewHasNone) {
@@ -272,6 +294,102 @@ TEST_F(ClusterSnapshotsTest, AHomeThatWasStartedAnewHasNone) {
       [&] { return absl::IsNotFound(At(other()).Call(describe).status()); }));
   EXPECT_THAT(Publish(2), IsOk());
   ExpectHas(2, SnapshotOf("s", 1));
+}
+
+// Some publish, some read, while servers lose what they have.
+class DisturbedSnapshotsTest : public ClusterSnapshotsTest {
+ protected:
+  DisturbedSnapshotsTest() {
+    keys_.clear();
+    for (size_t i = 0; i < 4 * kNumServers; ++i) {
+      keys_.push_back(cluster_.KeyOf(i % kNumServers, "", static_cast<int>(i)));
+    }
+  }
+
+  // Publishes states, all of whose elements are one number.
+  void PublishOn(int first) {
+    std::unique_ptr<Connection> connection = cluster_.Connect();
+    for (int i = first; !has_ended_; ++i) {
+      InitRequest init = {.on_existing = OnExisting::kReplace,
+                          .publish_as = PublicationOf(/*keep_last=*/3)};
+      for (const std::string& key : keys_) {
+        init.entries.push_back({key, Full({4}, i)});
+      }
+      if (Caller(*connection, "").Call(init).ok()) {
+        ++num_published_;
+      } else {
+        connection = cluster_.Connect();
+      }
+    }
+  }
+  absl::StatusOr<PullReply> PullBy(Connection& connection,
+                                   const SnapshotReference& at) {
+    PullRequest pull = {.at = at};
+    for (const std::string& key : keys_) pull.entries.push_back({key});
+    return Caller(connection, "").Call(pull);
+  }
+  static bool MayFailSo(const absl::Status& status) {
+    const Reason reason = ReasonOf(status);
+    return reason == Reason::kSnapshotLost ||
+           reason == Reason::kSnapshotNotFound ||
+           reason == Reason::kServerRestarted || absl::IsUnavailable(status);
+  }
+  // Returns the number of which the state is.
+  static double ExpectIsWhole(const PullReply& reply) {
+    const double value = ElementsOf(reply.values[0].tensor)[0];
+    for (const Value& each : reply.values) {
+      EXPECT_THAT(each, HasTensor(IsFilledWith(value)));
+    }
+    return value;
+  }
+  void ReadOn() {
+    std::unique_ptr<Connection> connection = cluster_.Connect();
+    for (uint64_t last = 0; !has_ended_;) {
+      const absl::StatusOr<PullReply> latest =
+          PullBy(*connection, LatestSnapshot("s"));
+      if (!latest.ok()) {
+        EXPECT_TRUE(MayFailSo(latest.status())) << latest.status();
+        if (absl::IsNotFound(latest.status())) continue;
+        // A home that was started anew begins at 1.
+        connection = cluster_.Connect();
+        last = 0;
+        continue;
+      }
+      const double value = ExpectIsWhole(*latest);
+      EXPECT_GE(latest->snapshot_number, last);
+      last = latest->snapshot_number;
+      const absl::StatusOr<PullReply> again =
+          PullBy(*connection, SnapshotOf("s", last));
+      if (again.ok()) {
+        EXPECT_EQ(ExpectIsWhole(*again), value);
+      } else {
+        EXPECT_TRUE(MayFailSo(again.status())) << again.status();
+      }
+    }
+  }
+  // Waits until some more are published.
+  bool AwaitSome() {
+    const int some = num_published_ + 4;
+    return Eventually([&] { return num_published_ >= some; });
+  }
+
+  std::atomic<bool> has_ended_ = false;
+  std::atomic<int> num_published_ = 0;
+};
+
+TEST_F(DisturbedSnapshotsTest, EachIsWholeOrLost) {
+  std::vector<std::thread> threads;
+  for (const int first : {0, 10'000}) {
+    threads.emplace_back([this, first] { PublishOn(first); });
+  }
+  for (int i = 0; i < 2; ++i) threads.emplace_back([this] { ReadOn(); });
+  for (size_t i = 0; i < 2 * kNumServers && AwaitSome(); ++i) {
+    cluster_.Restart(i % kNumServers);
+  }
+
+  EXPECT_TRUE(AwaitSome());
+  has_ended_ = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 class SplitSnapshotsTest : public ClusterSnapshotsTest {

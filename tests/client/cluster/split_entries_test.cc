@@ -191,5 +191,68 @@ TEST(SplitEntriesTest, ValuesThatAreInTheirPlacesStay) {
               ElementsAre(0, 1, 2, 3, 55, 55, 55, 55, 8, 9));
 }
 
+RefPtr<const ValueChange> ChangeOf(std::string token, bool unchanged,
+                                   bool is_delta) {
+  auto change = MakeRefCounted<ValueChange>();
+  change->token = std::move(token);
+  change->unchanged = unchanged;
+  if (is_delta) change->delta = Delta{.digest = 7};
+  return change;
+}
+
+TEST(SplitEntriesTest, TokenOfAKeyHasThoseOfItsSlices) {
+  const SplitLayout layout = FiveRows();
+  SplitEntry split = {.layout = &layout};
+  std::vector<Value> answers(3);
+  const std::string tokens[] = {"ab", "", std::string(64, '\2')};
+  for (size_t i = 0; i < 3; ++i) {
+    answers[i].change = ChangeOf(tokens[i], /*unchanged=*/true, false);
+  }
+  const auto joined = JoinAnswers(split, answers, FiveRowsOfElements());
+  ASSERT_THAT(joined, IsOk());
+  EXPECT_TRUE(joined->change->unchanged);
+  EXPECT_FALSE(joined->tensor.has_data());
+
+  const std::string& token = joined->change->token;
+  for (const auto& [held, is_right] :
+       {std::pair(token, true), std::pair(token.substr(1), false),
+        std::pair(token + "x", false), std::pair(std::string(34, '\1'), false),
+        std::pair(std::string(), false)}) {
+    std::vector<PullEntry> slices;
+    const PullEntry entry = {.key = "w", .held = held};
+    ASSERT_THAT(AppendSlices(entry, layout, split, slices), IsOk());
+    ASSERT_EQ(slices.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(slices[i].held, is_right ? tokens[i] : "");
+    }
+  }
+}
+
+TEST(SplitEntriesTest, WhatHasChangedIsToldBySlices) {
+  const SplitLayout layout = FiveRows();
+  const SplitEntry split = {.layout = &layout};
+  const std::vector<Value> answers = {
+      {5, TensorOf({2, 2}, {9, 8, 7, 6}), 1, ChangeOf("a", false, false)},
+      {3, Tensor(), 2, ChangeOf("b", true, false)},
+      {4, Vector({1, 2, 3}, DType::kU8), 3, ChangeOf("c", false, true)}};
+
+  const auto value = JoinAnswers(split, answers, FiveRowsOfElements());
+
+  ASSERT_THAT(value, IsOk());
+  EXPECT_FALSE(value->is_whole());
+  EXPECT_EQ(value->version, 3u);
+  EXPECT_THAT(ElementsOf(value->tensor),
+              ElementsAre(9, 8, 7, 6, 4, 5, 6, 7, 8, 9));
+  const std::vector<SliceChange>& slices = value->change->slices;
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_EQ(slices[0].size_bytes, 16u);
+  EXPECT_FALSE(slices[0].unchanged || slices[0].delta);
+  EXPECT_TRUE(slices[1].unchanged);
+  ASSERT_TRUE(slices[2].delta);
+  EXPECT_EQ(slices[2].size_bytes, 8u);
+  EXPECT_EQ(slices[2].delta->digest, 7u);
+  EXPECT_THAT(ElementsOf(slices[2].tensor), ElementsAre(1, 2, 3));
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -51,6 +51,12 @@ class TestCluster {
     }
   }
 
+  // Another placement, in which these partitions are lost.
+  void SetLost(std::vector<LostPartitions> lost) {
+    placement_.lost = std::move(lost);
+    SetOwners(placement_.owners);
+  }
+
   // Another placement, which that server alone knows so far.
   void SetOwnersAt(size_t server, std::vector<uint32_t> owners) {
     ++placement_.version;

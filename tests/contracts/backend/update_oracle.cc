@@ -155,6 +155,17 @@ void AdaBelief(const H& h, uint64_t t, OracleElement& e) {
       AdamRate(h, t) * e.states[0] / (std::sqrt(e.states[1]) + h.at("epsilon"));
 }
 
+void Yogi(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  const Real square = g * g;
+  const Real& v = e.states[1];
+  const Real sign = v > square ? 1 : v < square ? -1 : 0;
+  e.states[0] = Mix(h.at("beta1"), e.states[0], g);
+  e.states[1] -= (1 - h.at("beta2")) * square * sign;
+  e.w -= h.at("learning_rate") * e.states[0] /
+         (std::sqrt(e.states[1]) + h.at("epsilon"));
+}
+
 void AdaGrad(const H& h, uint64_t, OracleElement& e) {
   const Real g = Decayed(h, e);
   e.states[0] += g * g;
@@ -512,6 +523,7 @@ std::vector<OracleRule> RulesOfElements() {
       {{"nadam", With(0.05, 0.4, NadamOwn(0.5))}, "~+", Nadam},
       {{"radam", With(0.05, 0.4, Betas(1e-4))}, "~+", RAdam},
       {{"adabelief", With(0.05, 0.4, Betas(1e-4))}, "~+", AdaBelief},
+      {{"yogi", With(0.05, 0.4, Betas(1e-3))}, "~+", Yogi},
       {{"adagrad", With(0.05, 0.4, {{"epsilon", 1e-6}})}, "+", AdaGrad},
       {{"rmsprop", With(0.05, 0.4, RmsPropOwn(0, -1))}, "+", RmsProp},
       {{"rmsprop", With(0.05, 0.4, RmsPropOwn(1, 1.5))}, "+~~", RmsProp},

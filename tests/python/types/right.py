@@ -1,11 +1,15 @@
 """A program in which a type checker is to find nothing."""
 
+import pathlib
 from typing import Any, List, Optional
 
 import numpy as np
 import tensorkv
+import tensorkv.torch
 import torch
+from tensorkv.federated import FedAdam, FederatedAveraging
 from tensorkv.torch import Publisher, Reader
+from tensorkv.torch.deltas import export_deltas, import_deltas
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -82,6 +86,16 @@ async def coroutines(array: Floats) -> None:
     print(same)
 
 
+def average(client: tensorkv.Client, module: torch.nn.Module) -> None:
+    arrays = {"w": np.zeros(3)}
+    averaging = FederatedAveraging(arrays, client, optimizer=FedAdam(beta1=0.8))
+    while averaging.round < 3:
+        counted: bool = averaging.average(weight=120)
+        print(counted)
+    modules = tensorkv.torch.FederatedAveraging(module, client, quorum=3)
+    modules.leave()
+
+
 def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:
     publisher = Publisher(client, "policy", keep_last=2)
     number: int = publisher.publish(module, 3, metadata={"loss": 0.5})
@@ -91,3 +105,9 @@ def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:
     reader.fetch(into=module, at_least=number)
     tensors = reader.fetch(into={"w": torch.zeros(3)}, number=reader.number)
     print(number, tensors["w"], reader.metadata["loss"])
+
+
+def directories(client: tensorkv.Client, folder: pathlib.Path) -> None:
+    version: int = export_deltas(client, folder, "base", number=3)
+    imported = import_deltas(client, folder, series="other", version=version)
+    print(imported + 1)

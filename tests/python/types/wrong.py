@@ -3,7 +3,9 @@
 import numpy as np
 import tensorkv
 import torch
+from tensorkv.federated import FedAdam, FederatedAveraging
 from tensorkv.torch import Publisher, Reader
+from tensorkv.torch.deltas import export_deltas, import_deltas
 
 array = np.zeros(3)
 
@@ -57,6 +59,13 @@ async def coroutines(client: tensorkv.Client, kv: tensorkv.KVStore) -> None:
     await client.aio.describe_snapshot("policy", number="3")  # E
 
 
+def average(client: tensorkv.Client) -> None:
+    averaging = FederatedAveraging({}, client, quorm=3)  # E
+    FederatedAveraging({}, client, optimizer="FedAdam")  # E
+    averaging.average(weight="3")  # E
+    FedAdam(learningrate=0.1)  # E
+
+
 def weights(publisher: Publisher, reader: Reader) -> None:
     publisher.publish("nonsense")  # E
     publisher.publish({"w": 3})  # E
@@ -65,3 +74,8 @@ def weights(publisher: Publisher, reader: Reader) -> None:
     reader.fetch()["w"].nothing  # E
     Reader("host:1")  # E
     reader.wait("3")  # E
+
+
+def directories(client: tensorkv.Client) -> None:
+    export_deltas(client, "deltas")  # E
+    text: str = import_deltas(client, "deltas")  # E

@@ -8,9 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/answer.h"
 #include "base/mutex.h"
 #include "contract/placement.h"
 #include "contract/reason.h"
+#include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/cluster/cluster_resizer.h"
@@ -27,11 +29,13 @@ namespace tensorkv {
 namespace partition_moves_test {
 
 using testing::AllPartitions;
+using ::testing::Each;
 using testing::HasReason;
 using testing::IsCommit;
 using testing::IsGivingUp;
 using testing::kNamespace;
 using testing::MovingServer;
+using ::testing::Not;
 using testing::One;
 using testing::PartitionMoves;
 using testing::PushOne;
@@ -237,6 +241,87 @@ TEST_F(PartitionMovesTest, KeysAreReadAndChangedUntilLittleIsLeft) {
   EXPECT_OK(pulls[2]);
   EXPECT_THAT(pulls[3], HasReason(Reason::kKeyMoving));
   EXPECT_EQ(ElementOf(*b_), 2);
+}
+
+absl::StatusOr<CreateSnapshotReply> Reserve(MovingServer& server) {
+  CreateSnapshotRequest reserve;
+  reserve.set_namespace_(kNamespace);
+  reserve.set_series("s");
+  reserve.set_step(CreateSnapshotRequest::RESERVE);
+  return Await<CreateSnapshotReply>([&](auto done) {
+    server.store().CreateSnapshot(reserve, {}, std::move(done));
+  });
+}
+
+TEST_F(PartitionMovesTest, NumbersOfSnapshotsGoOnWhereTheirHomeMoves) {
+  CreateKey(Summing());
+  std::vector<absl::Status> reserved;
+  a_->call = [&](const MoveRequest& request) {
+    reserved.push_back(Reserve(*a_).status());
+    return b_->Take(request);
+  };
+
+  ASSERT_OK(Move());
+
+  ASSERT_EQ(reserved.size(), 4u);
+  EXPECT_OK(reserved[0]);
+  EXPECT_OK(reserved[1]);
+  EXPECT_THAT(reserved[2], HasReason(Reason::kKeyMoving));
+  EXPECT_THAT(reserved[3], HasReason(Reason::kKeyMoving));
+  EXPECT_THAT(Reserve(*a_).status(), HasReason(Reason::kWrongServer));
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply next, Reserve(*b_));
+  EXPECT_EQ(next.number(), 3u);
+  Connect(b_, a_);
+  ASSERT_OK(Move(*b_, "a"));
+  ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply back, Reserve(*a_));
+  EXPECT_EQ(back.number(), 4u);
+}
+
+// What each call that is for the home of the namespace answers.
+std::vector<absl::Status> AskHome(MovingServer& server) {
+  MemoryTensorStore& store = server.store();
+  CreateSnapshotRequest name;
+  name.set_series("s");
+  name.set_step(CreateSnapshotRequest::NAME);
+  DescribeSnapshotRequest describe;
+  *describe.mutable_at() = SnapshotOf("s", 1);
+  DescribeSnapshotRequest latest;
+  *latest.mutable_at() = LatestSnapshot("s");
+  LeaseSnapshotRequest lease;
+  *lease.mutable_at() = SnapshotOf("s", 1);
+  lease.set_lease("l");
+  LeaseSnapshotRequest release = lease;
+  lease.mutable_duration()->set_seconds(60);
+  DeleteSnapshotRequest remove;
+  remove.set_series("s");
+  DeleteSnapshotRequest remove_one = remove;
+  remove_one.set_number(1);
+  const auto ask = [&]<typename Request>(void (MemoryTensorStore::*verb)(
+                                             Request, CallContext,
+                                             ReplyCallback<ReplyTo<Request>>),
+                                         Request request) {
+    request.set_namespace_(kNamespace);
+    return Await<ReplyTo<Request>>(
+               [&](auto done) { (store.*verb)(request, {}, std::move(done)); })
+        .status();
+  };
+  return {ask(&MemoryTensorStore::CreateSnapshot, name),
+          ask(&MemoryTensorStore::DescribeSnapshot, describe),
+          ask(&MemoryTensorStore::DescribeSnapshot, latest),
+          ask(&MemoryTensorStore::ListSnapshots, ListSnapshotsRequest()),
+          ask(&MemoryTensorStore::LeaseSnapshot, lease),
+          ask(&MemoryTensorStore::LeaseSnapshot, release),
+          ask(&MemoryTensorStore::DeleteSnapshot, remove),
+          ask(&MemoryTensorStore::DeleteSnapshot, remove_one)};
+}
+
+TEST_F(PartitionMovesTest, AFormerHomeSaysNothingOfSnapshots) {
+  CreateKey(Summing());
+  ASSERT_OK(Reserve(*a_));
+  ASSERT_OK(Move());
+
+  EXPECT_THAT(AskHome(*a_), Each(HasReason(Reason::kWrongServer)));
+  EXPECT_THAT(AskHome(*b_), Each(Not(HasReason(Reason::kWrongServer))));
 }
 
 // Keys of 8 MiB together, which are more than few bytes.

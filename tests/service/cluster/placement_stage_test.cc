@@ -19,9 +19,12 @@ namespace tensorkv {
 namespace placement_stage_test {
 
 using testing::AnswerWith;
+using ::testing::Each;
 using testing::HasReason;
+using testing::IsOk;
 using testing::KeyOfServer;
 using testing::MockTensorStore;
+using testing::StatusIs;
 using ::testing::StrictMock;
 using testing::TwoServers;
 
@@ -149,6 +152,68 @@ TEST_F(PlacementStageTest, CallsThatNameNoKeysAreTaken) {
 
   EXPECT_OK(stage_.Admit(StagedCall(ListRequest(), Caller())));
   EXPECT_OK(stage_.Admit(StagedCall(SetRuleRequest(), Caller())));
+}
+
+TEST_F(PlacementStageTest, TheHomeAloneSaysWhatSnapshotsThereAre) {
+  const auto admit_all = [&] {
+    DescribeSnapshotRequest describe;
+    describe.mutable_at()->set_latest(true);
+    CreateSnapshotRequest reserve;
+    reserve.set_step(CreateSnapshotRequest::RESERVE);
+    return std::vector<absl::Status>{
+        stage_.Admit(StagedCall(describe, Caller())),
+        stage_.Admit(StagedCall(reserve, Caller())),
+        stage_.Admit(StagedCall(CreateSnapshotRequest(), Caller())),
+        stage_.Admit(StagedCall(LeaseSnapshotRequest(), Caller())),
+        stage_.Admit(StagedCall(ListSnapshotsRequest(), Caller())),
+        stage_.Admit(StagedCall(DeleteSnapshotRequest(), Caller()))};
+  };
+  const ClusterPlacement placement = TwoServers(1);
+  const uint32_t home = OwnerOf(placement, "", "");
+  ASSERT_OK(known_.Set(placement, placement.servers[home].name));
+  EXPECT_THAT(admit_all(), Each(IsOk()));
+
+  ASSERT_OK(known_.Set(placement, placement.servers[1 - home].name));
+  EXPECT_THAT(admit_all(), Each(HasReason(Reason::kWrongServer)));
+  // Shares are every server's.
+  CreateSnapshotRequest prepare;
+  prepare.set_step(CreateSnapshotRequest::PREPARE);
+  EXPECT_OK(stage_.Admit(StagedCall(prepare, Caller())));
+  DeleteSnapshotRequest drop;
+  drop.add_uids(7);
+  EXPECT_OK(stage_.Admit(StagedCall(drop, Caller())));
+  DescribeSnapshotRequest describe;
+  describe.mutable_at()->set_uid(7);
+  EXPECT_OK(stage_.Admit(StagedCall(describe, Caller())));
+}
+
+TEST_F(PlacementStageTest, AShareIsTakenWhereAllKeysAreThatTheServerOwns) {
+  KnownPlacement known("a");
+  const PlacementStage stage(&known);
+  CreateSnapshotRequest prepare;
+  prepare.set_step(CreateSnapshotRequest::PREPARE);
+  const auto admit = [&] { return stage.Admit(StagedCall(prepare, Caller())); };
+  EXPECT_THAT(admit(), StatusIs(absl::StatusCode::kUnavailable));
+  ClusterPlacement placement = TwoServers(1);
+  placement.lost.push_back({.server = "c", .partitions = {0}});
+  ASSERT_OK(known.Set(placement, "a"));
+  EXPECT_THAT(admit(), HasReason(Reason::kKeyNotRestored));
+  ASSERT_OK(known.Set(TwoServers(2), "a"));
+  EXPECT_OK(admit());
+}
+
+TEST_F(PlacementStageTest, ASnapshotIsNamedOfServersThatTheHomeKnows) {
+  const ClusterPlacement placement = TwoServers(1);
+  const uint32_t home = OwnerOf(placement, "", "");
+  ASSERT_OK(known_.Set(placement, placement.servers[home].name));
+  CreateSnapshotRequest name;
+  name.set_step(CreateSnapshotRequest::NAME);
+  name.add_shares()->set_server("a");
+  name.add_shares()->set_server("b");
+  EXPECT_OK(stage_.Admit(StagedCall(name, Caller())));
+  name.add_shares()->set_server("c");
+  EXPECT_THAT(stage_.Admit(StagedCall(name, Caller())),
+              StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(PlacementStageTest, ListIsOfThePlacementThatItNames) {

@@ -113,6 +113,25 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
   EXPECT_THAT(text, Not(HasSubstr("barrier")));
 }
 
+TEST_F(StoreCollectableTest, ShowsWhatPullsOfChangesWereSent) {
+  const std::string text = Scrape({{.name = "n",
+                                    .changes = {.unchanged = 1,
+                                                .deltas = 2,
+                                                .delta_bytes = 3,
+                                                .wholes = 4,
+                                                .whole_bytes = 5}}});
+
+  for (const char* line :
+       {"tensorkv_changes_sent_total{namespace=\"n\",as=\"unchanged\"} 1\n",
+        "tensorkv_changes_sent_total{namespace=\"n\",as=\"delta\"} 2\n",
+        "tensorkv_changes_sent_bytes_total{namespace=\"n\",as=\"delta\"} 3\n",
+        "tensorkv_changes_sent_total{namespace=\"n\",as=\"whole\"} 4\n",
+        "tensorkv_changes_sent_bytes_total{namespace=\"n\",as=\"whole\"} "
+        "5\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST_F(StoreCollectableTest, ShowsEveryNamespace) {
   const std::string text =
       Scrape({{.name = "a", .num_keys = 1}, {.name = "b", .num_keys = 2}});

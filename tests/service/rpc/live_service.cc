@@ -43,7 +43,7 @@ std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
   return handled_;
 }
 
-LiveService::LiveService(Interceptors interceptors)
+LiveService::LiveService(Interceptors interceptors, uint32_t max_uploads)
     : striped_calls_(kTestStreamTimeout, &alarms),
       open_streams_(kMaxTestStreams),
       streams_({.session = {.calls = &calls_,
@@ -66,7 +66,7 @@ LiveService::LiveService(Interceptors interceptors)
                            "the server is in no cluster"));
                      }},
                 kTestLimits),
-      services_(&handlers_, &streams_, &observer) {
+      services_(&handlers_, &streams_, max_uploads, &observer) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),

@@ -98,7 +98,8 @@ class LiveService {
   using Interceptors = std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
 
-  explicit LiveService(Interceptors interceptors = {});
+  explicit LiveService(Interceptors interceptors = {},
+                       uint32_t max_uploads = 0);
   ~LiveService();
 
   ::testing::NiceMock<MockTensorStore> store;
@@ -122,6 +123,7 @@ class LiveService {
   // A client on another connection.
   std::unique_ptr<Stubs> Connect() const;
   const OpenStreams& open_streams() const { return open_streams_; }
+  size_t num_uploads_waiting() const { return services_.num_uploads_waiting(); }
 
   // Calls a method by its path with bytes that need not be a message.
   grpc::Status CallWithBytes(const std::string& path, const std::string& bytes);

@@ -96,6 +96,44 @@ TEST_F(StreamCallTest, PushStreamReachesTheStoreAndItsAnswerTheClient) {
   EXPECT_GT(calls[0].outcome.request_bytes, 12u);
 }
 
+// One place: a second stream waits for the first, and a third for both, without
+// memory; one that is given up leaves its place to the next.
+TEST(UploadsTest, StreamsWaitForTheirTurnBeforeTheyTakeMemory) {
+  testing::LiveService service({}, /*max_uploads=*/1);
+  EXPECT_CALL(service.store, Push)
+      .WillRepeatedly(
+          [](PushRequest, CallContext, ReplyCallback<PushReply> done) {
+            std::move(done)(PushReply{{{.version = 1}}});
+          });
+  const Tensor tensor = Vector({1, 2, 3});
+  grpc::ClientContext contexts[3];
+  v1::PushResponse replies[3];
+  std::unique_ptr<grpc::ClientWriter<v1::PushChunk>> writers[3];
+  for (int i = 0; i < 3; ++i) {
+    writers[i] = service.stub().PushStream(&contexts[i], &replies[i]);
+    EXPECT_TRUE(writers[i]->Write(Manifest(tensor)));
+    while (service.staging.num_allocate_calls() == 0 ||
+           service.num_uploads_waiting() != static_cast<size_t>(i)) {
+      std::this_thread::yield();
+    }
+  }
+
+  contexts[1].TryCancel();
+  EXPECT_THAT(FromGrpcStatus(writers[1]->Finish()),
+              StatusIs(absl::StatusCode::kCancelled));
+  service.observer.WaitForHandled(1);
+  EXPECT_EQ(service.staging.num_allocate_calls(), 1);
+  EXPECT_EQ(service.num_uploads_waiting(), 1u);
+  for (const int i : {0, 2}) {
+    EXPECT_TRUE(writers[i]->Write(Part(tensor)));
+    EXPECT_TRUE(writers[i]->WritesDone());
+    EXPECT_OK(FromGrpcStatus(writers[i]->Finish()));
+  }
+
+  EXPECT_EQ(service.staging.num_allocate_calls(), 2);
+  EXPECT_EQ(service.num_uploads_waiting(), 0u);
+}
+
 TEST_F(StreamCallTest, WrongPartEndsTheStream) {
   PushWriter writer = OpenPush();
   writer->Write(Manifest(Vector({1, 2})));

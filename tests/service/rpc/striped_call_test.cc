@@ -21,6 +21,16 @@ using testing::Vector;
 
 constexpr absl::Duration kStreamTimeout = absl::Seconds(30);
 
+// Runs tasks where they are submitted.
+class InlineTasks final : public TaskRunner {
+ public:
+  void Stop() override {}
+  bool Submit(absl::string_view, Task&& task) override {
+    std::move(task)();
+    return true;
+  }
+};
+
 class StripedCallTest : public ::testing::Test {
  protected:
   // How a stripe heard of the end.
@@ -32,26 +42,36 @@ class StripedCallTest : public ::testing::Test {
 
   // A call that keeps what it gets, for the test to answer.
   StripedCall::Preparation Prepare(Tensor tensor = Vector({1, 2})) {
-    return [this, tensor]() -> absl::StatusOr<StripedCall::AllocatedCall> {
+    return [this, tensor]() -> absl::StatusOr<StripedCall::PreparedCall> {
       ++num_prepared_;
       PushRequest push;
       push.entries.push_back({.key = "k", .tensor = tensor});
-      return StripedCall::AllocatedCall{
-          std::move(push), [this](StreamedRequest, CallContext context,
-                                  ReplyCallback<StreamedReply> done) {
-            context_ = std::move(context);
-            done_ = std::move(done);
-          }};
+      return StripedCall::PreparedCall{
+          .request = std::move(push),
+          .execute =
+              [this](StreamedRequest, CallContext context,
+                     ReplyCallback<StreamedReply> done) {
+                context_ = std::move(context);
+                done_ = std::move(done);
+              },
+          .allocate =
+              [this](StreamedRequest&) {
+                ++num_allocated_;
+                return allocated_;
+              }};
     };
   }
 
   absl::Status Join(StripedCall& call, Stripe stripe, Outcome* outcome,
-                    absl::string_view manifest = "m") {
-    return call.Join(stripe, manifest, Prepare(),
-                     [outcome](absl::StatusOr<StripedCall::Reply> end) {
-                       ASSERT_FALSE(outcome->has_value());
-                       *outcome = std::move(end);
-                     });
+                    absl::string_view manifest = "m",
+                    UploadQueue* uploads = nullptr) {
+    return call.Join(
+        stripe, manifest, Prepare(),
+        [outcome](absl::StatusOr<StripedCall::Reply> end) {
+          ASSERT_FALSE(outcome->has_value());
+          *outcome = std::move(end);
+        },
+        uploads);
   }
 
   // A call of that many bytes on one stream.
@@ -77,6 +97,9 @@ class StripedCallTest : public ::testing::Test {
 
   FakeAlarms alarms_;
   int num_prepared_ = 0;
+  int num_allocated_ = 0;
+  // What calls hear that are given memory.
+  absl::Status allocated_;
   CallContext context_;
   ReplyCallback<StreamedReply> done_;
 };
@@ -345,6 +368,61 @@ TEST_F(StripedCallTest, DropsItsAlarm) {
   call.reset();
 
   EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+TEST_F(StripedCallTest, WaitsForAPlaceBeforeItTakesMemory) {
+  InlineTasks tasks;
+  UploadQueue uploads(1, &tasks);
+  const auto first = NewCall(1), second = NewCall(2), third = NewCall(1);
+  Outcome outcomes[4];
+  int num_ready = 0;
+  const auto count = [&num_ready] { ++num_ready; };
+  ASSERT_OK(Join(*first, {0, 1}, &outcomes[0], "m", &uploads));
+  EXPECT_EQ(num_allocated_, 1);
+  // Another stripe of the call that waits, waits with it.
+  ASSERT_OK(Join(*second, {0, 2}, &outcomes[1], "m", &uploads));
+  ASSERT_OK(Join(*second, {1, 2}, &outcomes[2], "m", &uploads));
+  ASSERT_OK(Join(*third, {0, 1}, &outcomes[3], "m", &uploads));
+  second->WhenPrepared(count);
+  second->WhenPrepared(count);
+  third->WhenPrepared(count);
+  EXPECT_EQ(num_allocated_, 1);
+  EXPECT_EQ(num_ready, 0);
+
+  // Its stripes hear of the end at once.
+  second->Fail(1, absl::CancelledError("gone"));
+  EXPECT_EQ(num_ready, 2);
+  EXPECT_THAT(outcomes[1]->status(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(outcomes[2]->status(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(num_allocated_, 1);
+  // It has left the queue.
+  EXPECT_EQ(uploads.num_waiting(), 1u);
+
+  // The place is free once all has come, be it that the call waits then.
+  first->Complete(0, absl::Seconds(5));
+  EXPECT_EQ(num_allocated_, 2);
+  EXPECT_EQ(num_ready, 3);
+  EXPECT_FALSE(outcomes[0]);
+}
+
+TEST_F(StripedCallTest, CallsThatGetNoMemoryInTheirTurnLeaveThePlace) {
+  InlineTasks tasks;
+  UploadQueue uploads(1, &tasks);
+  Outcome outcomes[3];
+  const auto first = NewCall(1), second = NewCall(1), third = NewCall(1);
+  ASSERT_OK(Join(*first, {0, 1}, &outcomes[0], "m", &uploads));
+  ASSERT_OK(Join(*second, {0, 1}, &outcomes[1], "m", &uploads));
+  ASSERT_OK(Join(*third, {0, 1}, &outcomes[2], "m", &uploads));
+  allocated_ = absl::ResourceExhaustedError("no memory");
+
+  first->Complete(0, absl::Seconds(5));
+
+  for (const int i : {1, 2}) {
+    EXPECT_THAT(outcomes[i]->status(),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+  EXPECT_FALSE(outcomes[0]);
+  EXPECT_EQ(uploads.num_waiting(), 0u);
 }
 
 }  // namespace

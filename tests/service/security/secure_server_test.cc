@@ -65,6 +65,7 @@ const std::map<std::string, char>& Table() {
                                       {"SendMovePart", 'S'},
                                       {"CommitMove", 'S'},
                                       {"CheckShares", 'S'},
+                                      {"FindShares", 'S'},
                                       {"AnnounceRounds", 'S'},
                                       {"BeginSums", 'S'},
                                       {"RunSums", 'S'},

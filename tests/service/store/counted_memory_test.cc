@@ -115,6 +115,38 @@ TEST_F(CountedMemoryTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
   EXPECT_EQ(testing::Described(store_, "sync").memory().contributions(), 0u);
 }
 
+// The highest ranks come first.
+TEST_F(CountedMemoryTest, MemoryOfARoundInOrderOfArrivalIsOneSum) {
+  CreateSyncNamespace(100, SumOrder::kArrival);
+  uint64_t most = 0;
+
+  for (uint32_t rank = 100; rank-- > 0;) {
+    ASSERT_OK(Push(SyncPush(rank, 1, rank)));
+    most = std::max(
+        most, testing::Described(store_, "sync").memory().contributions());
+  }
+
+  EXPECT_LE(most, 4 * sizeof(float));
+  EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
+  EXPECT_EQ(testing::Described(store_, "sync").memory().contributions(), 0u);
+}
+
+// The sum is added to where it is.
+TEST_F(CountedMemoryTest, RoundWhoseSumIsLostFails) {
+  CreateSyncNamespace(4, SumOrder::kArrival);
+  ASSERT_OK(Push(SyncPush(3, 1, 3)));
+  ASSERT_OK(Push(SyncPush(2, 1, 2)));
+  backend_.FailApply(absl::InternalError("no device"));
+  ASSERT_OK(Push(SyncPush(1, 1, 1)));
+  backend_.FailApply(absl::OkStatus());
+
+  EXPECT_THAT(Pull(SyncPull(3)), StatusIs(absl::StatusCode::kAborted));
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    ASSERT_OK(Push(SyncPush(rank, 1, rank)));
+  }
+  EXPECT_EQ(First(*Pull(SyncPull(3))), 6);
+}
+
 TEST_F(CountedMemoryTest, SkippedContributionsAreCounted) {
   CreateSyncNamespace(4096);
   PushRequest push = SyncPush(4000, 1, 0);

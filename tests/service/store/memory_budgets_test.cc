@@ -51,6 +51,25 @@ TEST_F(HostBudgetsTest, TensorsAreOfTheHostsMemory) {
   memory.metadata()->Release(100);
 }
 
+TEST_F(HostBudgetsTest, DeltasGetWhatTheBudgetAndSnapshotsLeave) {
+  const ServerBudgets server(kHostBytes, 0, backend_, /*max_retained_bytes=*/50,
+                             /*max_delta_bytes=*/800);
+  EXPECT_EQ(server.RoomForDeltas(), 800);
+  ASSERT_OK(server.host()->Reserve(900));
+  EXPECT_EQ(server.RoomForDeltas(), 150);
+  ASSERT_OK(server.retained_on_host()->Reserve(120));
+  EXPECT_EQ(server.RoomForDeltas(), 30);
+  ASSERT_OK(server.host()->Reserve(100));
+
+  EXPECT_EQ(server.RoomForDeltas(), 0);
+
+  // They are in neither.
+  ASSERT_OK(server.deltas()->Reserve(800));
+  EXPECT_THAT(server.CheckRetained({}), StatusIs(kExhausted));
+  server.retained_on_host()->Release(70);
+  EXPECT_OK(server.CheckRetained({}));
+}
+
 TEST_F(HostBudgetsTest, HugeNeedsDoNotWrapAround) {
   const NamespaceMemory memory = Memory(server_, 300);
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "contract/duration.h"
+#include "contract/placement.h"
 #include "contract/row_ids.h"
 #include "contract/snapshot_references.h"
 #include "gmock/gmock.h"
@@ -260,10 +261,18 @@ TEST_F(NamedSnapshotsTest, ReadersThatWaitAreCountedByWhatTheyAskFor) {
 }
 
 TEST_F(NamedSnapshotsTest, HasItsKeysWhenTheyHaveGoneToAnotherServer) {
-  ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
+  // They go, and the home of their namespace stays.
+  const uint32_t partition = 1 - PartitionOf("default", "", 2);
+  const auto key_of = [partition](std::string name) {
+    while (PartitionOf("default", name, 2) != partition) name += "k";
+    return name;
+  };
+  const std::string k = key_of("k");
+  const std::string later = key_of("later");
+  ASSERT_OK(InitNow(store_, {.entries = {{k, Full({2}, 1)}}}));
   ASSERT_OK(Create(CreateOf("s")));
-  ASSERT_OK(InitNow(store_, {.entries = {{"later", Full({2}, 1)}}}));
-  ASSERT_OK(store_.Fence({.num_partitions = 1, .partitions = {0}},
+  ASSERT_OK(InitNow(store_, {.entries = {{later, Full({2}, 1)}}}));
+  ASSERT_OK(store_.Fence({.num_partitions = 2, .partitions = {partition}},
                          [] { return absl::OkStatus(); }));
   store_.GiveAway();
   const auto stat = [this](const std::string& key) {
@@ -275,12 +284,12 @@ TEST_F(NamedSnapshotsTest, HasItsKeysWhenTheyHaveGoneToAnotherServer) {
         [&](auto done) { store_.Stat(request, {}, std::move(done)); });
   };
 
-  EXPECT_THAT(Pull("k", LatestSnapshot("s")),
+  EXPECT_THAT(Pull(k, LatestSnapshot("s")),
               IsOkAndHolds(HasTensor(IsFilledWith(1))));
-  EXPECT_OK(stat("k"));
-  EXPECT_THAT(Pull("later", LatestSnapshot("s")).status(),
+  EXPECT_OK(stat(k));
+  EXPECT_THAT(Pull(later, LatestSnapshot("s")).status(),
               HasReason(Reason::kWrongServer));
-  EXPECT_THAT(stat("later").status(), HasReason(Reason::kWrongServer));
+  EXPECT_THAT(stat(later).status(), HasReason(Reason::kWrongServer));
 }
 
 TEST_F(NamedSnapshotsTest, IsListedInPagesOfBoundedWork) {

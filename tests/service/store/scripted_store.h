@@ -95,9 +95,11 @@ class ScriptedStoreTest : public ::testing::Test {
     return (*inbox.answer)->values[0];
   }
 
-  void CreateSyncNamespace(uint32_t num_workers) {
+  void CreateSyncNamespace(uint32_t num_workers,
+                           SumOrder sum_order = SumOrder::kRank) {
     ASSERT_OK(MakeNow(store_, CreateOf("sync", {.mode = Mode::kSync,
-                                                .num_workers = num_workers})));
+                                                .num_workers = num_workers,
+                                                .sum_order = sum_order})));
     InitRequest init;
     init.name_space = "sync";
     init.entries.push_back({"w", Filled(0)});

@@ -186,6 +186,14 @@ absl::Status Namespace::BeginAdoption(const NamespaceSnapshot& snapshot) {
   return HasKeys() ? absl::OkStatus() : BindRules(snapshot);
 }
 
+absl::Status Namespace::RestoreSeries(const NamespaceSnapshot& snapshot) {
+  MutexLock lock(&state_->mutex);
+  for (const auto& [name, latest] : snapshot.series) {
+    RETURN_IF_ERROR(state_->named->RestoreSeries(name, latest));
+  }
+  return absl::OkStatus();
+}
+
 void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   NamespaceState& state = *state_;
   MutexLock lock(&state.mutex);
@@ -194,10 +202,6 @@ void Namespace::Adopt(const NamespaceSnapshot& snapshot, Step first_unsaved) {
   state.restored_versions =
       std::max(state.restored_versions, snapshot.restored_versions);
   state.revisions.Raise(snapshot.revision);
-  for (const auto& [name, latest] : snapshot.series) {
-    // Where there is no room, the home's last number may be given again.
-    state.named->RestoreSeries(name, latest).IgnoreError();
-  }
   const bool has_keys = HasOpenKeys(state);
   // Workers that have come or left since the first keys came here need not have
   // known of this server.

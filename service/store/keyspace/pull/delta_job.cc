@@ -1,141 +1,83 @@
 #include "service/store/keyspace/pull/delta_job.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
+#include <cstring>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "service/store/byte_budget.h"
 #include "service/store/counted_buffer.h"
-#include "service/store/keyspace/pull/pull_cast.h"
 #include "tensor/delta/delta_encoder.h"
-#include "tensor/delta/delta_scratch.h"
 
 namespace tensorkv {
-namespace {
 
-// What a thread of the pool encodes, in about 2 ms, before others have it.
-constexpr size_t kBlocksPerTask = 4;
-constexpr size_t kMostTasks = 4;
+DeltaJob::DeltaJob(DeltaId id, Tensor from, Tensor to, Backend* host)
+    : id_(std::move(id)),
+      from_(std::move(from)),
+      to_(std::move(to)),
+      host_(*host),
+      hash_(XXH3_createState(), &XXH3_freeState) {
+  XXH3_64bits_reset(hash_.get());
+}
 
-class DeltaJob : public std::enable_shared_from_this<DeltaJob> {
- public:
-  DeltaJob(std::shared_ptr<NamespaceState> state, const DeltaId& id,
-           Tensor from, Tensor to, bool is_small)
-      : state_(std::move(state)),
-        id_(id),
-        is_small_(is_small),
-        from_(std::move(from)),
-        to_(std::move(to)) {}
-
-  void Run() {
-    TaskPool::Task task = [self = shared_from_this()] { self->Begin(); };
-    if (is_small_ || !state_->Submit(std::move(task))) std::move(task)();
+// Blocks are encoded by themselves, so that a delta is what those of its steps
+// are, one after the other.
+absl::Status DeltaJob::Step(DeltaCache& cache, DeltaJobScratch& scratch) {
+  const size_t bytes = std::min(kStepBytes, value_bytes() - next_);
+  ASSIGN_OR_RETURN(const TensorView from,
+                   Convert(from_, next_, bytes, scratch.from));
+  ASSIGN_OR_RETURN(const TensorView to, Convert(to_, next_, bytes, scratch.to));
+  DeltaEncoder encoder(from, to, id_.encodings);
+  for (size_t i = 0; i < encoder.num_blocks(); ++i) {
+    encoder.EncodeBlock(i, scratch.blocks);
   }
+  const size_t encoded_bytes = encoder.size_bytes();
+  ASSIGN_OR_RETURN(Reservation reservation, cache.Reserve(encoded_bytes));
+  pieces_bytes_.Merge(std::move(reservation));
+  encoder.Write(pieces_.emplace_back(encoded_bytes, '\0').data());
+  encoded_bytes_ += encoded_bytes;
+  XXH3_64bits_update(hash_.get(), to.data, bytes);
+  // The whole takes no more.
+  next_ = encoded_bytes_ >= value_bytes() ? value_bytes() : next_ + bytes;
+  return absl::OkStatus();
+}
 
- private:
-  // Memory is taken when there is a thread for the work, not before.
-  void Begin() {
-    if (!Prepare().ok()) return End(nullptr, /*is_kept=*/false);
-    encoder_.emplace(from_.view(), to_.view(), id_.encodings);
-    num_blocks_ = encoder_->num_blocks();
-    num_left_ = num_blocks_;
-    const size_t num_tasks = std::min(kMostTasks, num_blocks_ / kBlocksPerTask);
-    for (size_t i = 1; i < num_tasks; ++i) SubmitSome();
-    EncodeAll();
+absl::StatusOr<TensorView> DeltaJob::Convert(const Tensor& value, size_t begin,
+                                             size_t bytes,
+                                             std::string& memory) const {
+  const auto num_elements = static_cast<int64_t>(bytes / SizeOf(id_.dtype));
+  const size_t first = begin / SizeOf(id_.dtype);
+  const TensorView stored = {value.dtype(), num_elements,
+                             value.data() + first * SizeOf(value.dtype())};
+  if (value.dtype() == id_.dtype) return stored;
+  GrowTo(bytes, memory);
+  TensorUpdate cast;
+  cast.rule = &UpdateRule::Assign();
+  cast.contributions = absl::MakeConstSpan(&stored, 1);
+  cast.value = {id_.dtype, num_elements, memory.data()};
+  RETURN_IF_ERROR(host_.Apply(absl::MakeConstSpan(&cast, 1)));
+  return TensorView(cast.value);
+}
+
+absl::StatusOr<CachedDeltaPtr> DeltaJob::Finish(DeltaCache& cache) {
+  if (encoded_bytes_ >= value_bytes()) return nullptr;
+  ASSIGN_OR_RETURN(Reservation reservation, cache.Reserve(encoded_bytes_));
+  ASSIGN_OR_RETURN(
+      const RefPtr<Buffer> buffer,
+      AllocateReserved(std::move(reservation),
+                       [](uint64_t size, RefPtr<MemoryAccount> account) {
+                         return HostBuffer::Allocate(size, std::move(account));
+                       }));
+  char* out = buffer->mutable_data();
+  for (const std::string& piece : pieces_) {
+    std::memcpy(out, piece.data(), piece.size());
+    out += piece.size();
   }
-
-  absl::Status Prepare() {
-    // Blocks that are encoded take less than the value.
-    ASSIGN_OR_RETURN(
-        blocks_bytes_,
-        Reservation::Create(state_->memory.host().values, to_.size_bytes()));
-    if (id_.dtype == to_.dtype()) return absl::OkStatus();
-    PullReply both;
-    both.values.push_back({.tensor = std::move(from_)});
-    both.values.push_back({.tensor = std::move(to_)});
-    PullCast cast(id_.dtype, both);
-    RETURN_IF_ERROR(std::move(cast).Run(*state_, both));
-    from_ = std::move(both.values[0].tensor);
-    to_ = std::move(both.values[1].tensor);
-    return absl::OkStatus();
-  }
-
-  bool SubmitSome() {
-    return state_->Submit([self = shared_from_this()] { self->EncodeAll(); });
-  }
-
-  // Encodes some blocks, then has another task go on; all, where none can.
-  void EncodeAll() {
-    DeltaScratch scratch;
-    do {
-      for (size_t i = 0; i < kBlocksPerTask; ++i) {
-        const size_t block = next_.fetch_add(1, std::memory_order_relaxed);
-        // The encoder may have gone by now.
-        if (block >= num_blocks_) return;
-        encoder_->EncodeBlock(block, scratch);
-        if (num_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-          return Finish();
-        }
-      }
-    } while (is_small_ || !SubmitSome());
-  }
-
-  void Finish() {
-    const size_t bytes = encoder_->size_bytes();
-    if (bytes >= static_cast<size_t>(to_.size_bytes())) {
-      return End(nullptr, /*is_kept=*/true);
-    }
-    // What is kept takes the memory that snapshots may have, and none that
-    // pushes need.
-    const bool is_kept = state_->memory.CheckRetained({.host = bytes}).ok();
-    const MemoryAccounts& host = state_->memory.host();
-    absl::StatusOr<RefPtr<Buffer>> buffer =
-        AllocateCounted(is_kept ? host.retained : host.values, bytes,
-                        [](uint64_t size, RefPtr<MemoryAccount> account) {
-                          return HostBuffer::Allocate(size, std::move(account));
-                        });
-    if (!buffer.ok()) return End(nullptr, /*is_kept=*/false);
-    encoder_->Write((*buffer)->mutable_data());
-    auto delta = MakeRefCounted<MadeDelta>();
-    delta->bytes = Tensor::Unchecked(
-        DType::kU8, *Shape::Create({static_cast<int64_t>(bytes)}),
-        *std::move(buffer));
-    delta->digest = DigestOf(to_.view());
-    End(std::move(delta), is_kept);
-  }
-
-  // What the job has taken is free before anybody hears of its end.
-  void End(MadeDeltaPtr delta, bool is_kept) {
-    encoder_.reset();
-    blocks_bytes_.Clear();
-    from_ = Tensor();
-    to_ = Tensor();
-    state_->deltas->Add(id_, std::move(delta), is_kept);
-  }
-
-  const std::shared_ptr<NamespaceState> state_;
-  const DeltaId id_;
-  const bool is_small_;
-  Tensor from_;
-  Tensor to_;
-  Reservation blocks_bytes_;
-  std::optional<DeltaEncoder> encoder_;
-  size_t num_blocks_ = 0;
-  std::atomic<size_t> next_{0};
-  std::atomic<size_t> num_left_{0};
-};
-
-}  // namespace
-
-void MakeDelta(std::shared_ptr<NamespaceState> state, const DeltaId& id,
-               Tensor from, Tensor to, bool is_small) {
-  std::make_shared<DeltaJob>(std::move(state), id, std::move(from),
-                             std::move(to), is_small)
-      ->Run();
+  auto delta = MakeRefCounted<CachedDelta>();
+  delta->bytes = Tensor::Unchecked(
+      DType::kU8, *Shape::Create({static_cast<int64_t>(encoded_bytes_)}),
+      buffer);
+  delta->digest = XXH3_64bits_digest(hash_.get());
+  return delta;
 }
 
 }  // namespace tensorkv

@@ -1,68 +1,83 @@
-// Pulls that ask for what has changed since what their callers hold.
+// The values that the caller of a pull holds, as it shows by their tokens.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PULL_HELD_VALUES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PULL_HELD_VALUES_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "contract/data_requests.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull/delta_cache.h"
-#include "service/store/keyspace/pull/value_token.h"
 #include "tensor/delta/delta_encodings.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
 
-// What a pull has found of the values that its caller holds.
+// What a pull finds of the values that its caller holds. Only Look is called
+// with the mutex held, and does no more than must be done there.
 class HeldValues {
  public:
-  // What a value has changed from.
+  // A value from which a delta is to be sent to that with `index` in the reply.
   struct Base {
-    size_t index = 0;  // of the value in the reply
-    Tensor held;       // as it is stored
+    size_t index = 0;
+    Tensor held;  // as it is stored
     DeltaId id;
   };
 
   // REQUIRES: the request asks for changes.
-  explicit HeldValues(const PullRequest& request);
+  HeldValues(const NamespaceState& state, const PullRequest& request);
 
-  // Gives a token to the last value of `reply`, which its key had at
-  // `revision`; empties the value if the caller holds it, or keeps what it
-  // holds, if that is there yet. REQUIRES: the mutex is held.
-  void Add(const NamespaceState& state, const PullEntry& entry,
-           uint64_t revision, PullReply& reply);
+  // Returns how many bytes it takes until the call ends.
+  static uint64_t SizeBytes(const PullRequest& request) {
+    return request.changes ? request.entries.size() * sizeof(Entry) : 0;
+  }
 
-  std::vector<Base> TakeBases() && { return std::move(bases_); }
+  // Begins to look at all entries again.
+  void Clear() { bases_.clear(); }
+  // Looks for what the caller holds of the entry, which reads `value`: its key
+  // had that at `revision`, and has it now if `is_present`. REQUIRES: the mutex
+  // is held.
+  void Look(const NamespaceState& state, absl::string_view key, size_t index,
+            const Value& value, uint64_t revision, bool is_present);
+  // Gives the values of `reply` tokens, and empties those that the caller
+  // holds. Returns the values from which it may get deltas.
+  std::vector<Base> Name(const PullRequest& request, PullReply& reply) &&;
 
  private:
-  // Returns what the key had, or has, under that token; without data if it is
-  // not there any more.
-  static Tensor FindHeld(const NamespaceState& state, absl::string_view key,
-                         const ValueToken& token);
+  struct Shown {
+    Version version = 0;
+    uint64_t revision = 0;
+    DType dtype = DType::kUnknown;
+  };
+  struct Entry {
+    uint64_t key_hash = 0;
+    uint64_t revision = 0;
+    // Nothing unless the caller shows a token of that key.
+    std::optional<Shown> shown;
+  };
+  struct Former {
+    size_t index = 0;
+    Tensor held;
+  };
 
+  // Returns the dtype of the value as it is converted.
+  DType DTypeOf(const Value& value) const {
+    return dtype_ == DType::kUnknown ? value.tensor.dtype() : dtype_;
+  }
+
+  const uint64_t incarnation_;
+  const DType dtype_;
   DeltaEncodings encodings_ = {};
   bool wants_deltas_ = false;
-  DType dtype_ = DType::kUnknown;
-  std::vector<Base> bases_;
+  std::vector<Entry> entries_;
+  std::vector<Former> bases_;
 };
-
-// How a reply is to be.
-struct ReplyTerms {
-  // What values are converted to; kUnknown: nothing.
-  DType dtype = DType::kUnknown;
-  uint64_t max_bytes = UINT64_MAX;
-  std::shared_ptr<Cancellation> cancellation;
-};
-
-// Makes the deltas, or takes those that others have asked for, on the pool
-// where that takes long; then converts the values that go whole, and answers.
-// REQUIRES: the mutex is free.
-void SendChanges(NamespaceState& state, ReplyTerms terms, HeldValues held,
-                 PullReply reply, ReplyCallback<PullReply> done);
 
 }  // namespace tensorkv
 

@@ -1,13 +1,13 @@
 #include "service/store/keyspace/pull/pull_at.h"
 
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/counted_buffer.h"
+#include "service/store/keyspace/pull/changes_reply.h"
 #include "service/store/keyspace/pull/held_values.h"
 #include "service/store/keyspace/pull/pull_call.h"
 #include "service/store/keyspace/pull/pull_cast.h"
@@ -53,9 +53,9 @@ absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
       RETURN_IF_ERROR(CheckRowIds(entry.key, value.tensor, *entry.rows));
     }
     reply.values.push_back({value.version, std::move(value.tensor)});
-    if (held != nullptr) {
-      held->Add(state, entry, snapshot.revision, reply);
-    }
+    if (held == nullptr) continue;
+    held->Look(state, entry.key, reply.values.size() - 1, reply.values.back(),
+               snapshot.revision, /*is_present=*/false);
   }
   return reply;
 }
@@ -113,37 +113,29 @@ void SendRowsOf(NamespaceState& state, PullRequest request, PullReply reply,
 }
 
 // Answers with what was read, without the mutex.
-void SendRead(NamespaceState& state, PullRequest request,
-              const CallContext& context, absl::StatusOr<PullReply> reply,
-              std::unique_ptr<HeldValues> held, ReplyCallback<PullReply> done) {
+void SendRead(NamespaceState& state, PullRequest request, ReplyTerms terms,
+              absl::StatusOr<PullReply> reply, std::unique_ptr<HeldValues> held,
+              ReplyCallback<PullReply> done) {
+  if (!reply.ok()) return std::move(done)(reply.status());
   const bool is_of_rows =
       !request.entries.empty() && bool{request.entries.front().rows};
-  if (!reply.ok()) return std::move(done)(reply.status());
   if (held) {
-    return SendChanges(state,
-                       {.dtype = request.dtype,
-                        .max_bytes = context.max_reply_bytes,
-                        .cancellation = context.cancellation},
-                       *std::move(held), *std::move(reply), std::move(done));
+    auto bases = std::move(*held).Name(request, *reply);
+    request = {};
+    return SendChanges(state, std::move(terms), std::move(bases),
+                       *std::move(reply), std::move(done));
   }
-  std::optional<PullCast> cast;
-  if (request.dtype != DType::kUnknown) cast.emplace(request.dtype, *reply);
-  absl::Status status = CheckReplyBytes(
-      is_of_rows ? BytesOfRows(request, *reply) : BytesOf(*reply),
-      context.max_reply_bytes);
+  if (!is_of_rows) {
+    return SendReply(state, std::move(terms), *std::move(reply),
+                     std::move(done));
+  }
+  absl::Status status =
+      CheckReplyBytes(BytesOfRows(request, *reply), terms.max_bytes);
   if (!status.ok()) {
     reply = PullReply();
     return std::move(done)(std::move(status));
   }
-  if (is_of_rows) {
-    return SendRowsOf(state, std::move(request), *std::move(reply),
-                      std::move(done));
-  }
-  if (cast) {
-    return SendCast(state, context, *std::move(cast), *std::move(reply),
-                    std::move(done));
-  }
-  state.tensor_placement->Send(*std::move(reply), std::move(done));
+  SendRowsOf(state, std::move(request), *std::move(reply), std::move(done));
 }
 
 }  // namespace
@@ -157,17 +149,23 @@ void StartPullAt(NamespaceState& state, PullRequest request,
                             .bytes = WaitingBytes(state, request)};
   // Nobody reads it any more when it is sent.
   const auto shared = std::make_shared<PullRequest>(std::move(request));
-  auto held = shared->changes ? std::make_unique<HeldValues>(*shared) : nullptr;
-  const CallContext rest = {.max_reply_bytes = context.max_reply_bytes,
-                            .cancellation = context.cancellation};
+  auto held =
+      shared->changes ? std::make_unique<HeldValues>(state, *shared) : nullptr;
+  ReplyTerms terms = {.dtype = shared->dtype,
+                      .max_bytes = context.max_reply_bytes,
+                      .deadline = state.Now() + context.timeout,
+                      .cancellation = context.cancellation};
+  const auto read = [&state, shared,
+                     held = held.get()](NamedSnapshot& snapshot) {
+    return ReadAll(state, *shared, snapshot, held);
+  };
   StartAtSnapshot<PullReply>(
-      state, at, std::move(context),
-      [&state, shared, held = held.get()](NamedSnapshot& snapshot) {
-        return ReadAll(state, *shared, snapshot, held);
-      },
-      [&state, shared, rest, held = std::move(held),
+      state, at, context, read,
+      [&state, shared, terms = std::move(terms), share = context.share,
+       held = std::move(held),
        done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
-        SendRead(state, std::move(*shared), rest, std::move(reply),
+        terms.share = share.lock();
+        SendRead(state, std::move(*shared), std::move(terms), std::move(reply),
                  std::move(held), std::move(done));
       },
       size);

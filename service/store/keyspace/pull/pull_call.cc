@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull/changes_reply.h"
 #include "service/store/keyspace/pull/pull_at.h"
 #include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/pull/row_check.h"
@@ -30,9 +31,11 @@ absl::Status CheckFields(const NamespaceState& state,
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
   bool has_rows = false;
   bool has_tensors = false;
+  bool shows_tokens = false;
   for (const PullEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
     (entry.rows ? has_rows : has_tensors) = true;
+    shows_tokens |= !entry.held.empty();
   }
   if (has_rows && request.dtype != DType::kUnknown) {
     return absl::InvalidArgumentError(
@@ -43,6 +46,10 @@ absl::Status CheckFields(const NamespaceState& state,
   if (has_rows && request.changes) {
     return absl::InvalidArgumentError(
         "changes of a pull: expected none for rows, got some");
+  }
+  if (shows_tokens && !request.changes) {
+    return absl::InvalidArgumentError(
+        "held: expected none without changes, got a token");
   }
   if (has_rows && has_tensors) {
     return absl::InvalidArgumentError(
@@ -101,13 +108,14 @@ PullCall::PullCall(NamespaceState& state, PullRequest&& request, Step last,
       reached_(last),
       last_(last),
       done_(std::move(done)) {
+  if (request_.changes) held_.emplace(state, request_);
   if (request_.dtype != DType::kUnknown || request_.changes) {
     cancellation_ = this->context.cancellation;
   }
 }
 
 uint64_t WaitingBytes(const NamespaceState& state, const PullRequest& request) {
-  uint64_t bytes = 0;
+  uint64_t bytes = HeldValues::SizeBytes(request);
   for (const PullEntry& entry : request.entries) {
     bytes += kEntryOverheadBytes + entry.key.capacity() + entry.held.capacity();
     if (!entry.rows) continue;
@@ -131,7 +139,7 @@ bool PullCall::CanEnd() {
     answer_ = std::move(reply);
     return true;
   }
-  held_.reset();
+  if (held_) held_->Clear();
   reason = awaited_step > 0 ? WaitReason::kStaleness
                             : ReasonToWait(request_.entries[position_]);
   topic = awaited_step > 0 ? std::string(kProgressTopic)
@@ -186,8 +194,7 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   reply.values.reserve(entries.size());
   if (update_counts_ != nullptr) update_counts_->clear();
   keys_of_rows_.clear();
-  held_.reset();
-  if (request_.changes) held_.emplace(request_);
+  if (held_) held_->Clear();
   std::optional<size_t> first_busy;
   const bool is_cast = request_.dtype != DType::kUnknown;
   KeyTable::Finder finder(state_.keys, entries.size());
@@ -208,7 +215,10 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     if (first_busy) continue;
     reply.values.emplace_back(key->version, key->ToTensor(),
                               NumContributions(*key));
-    if (held_) held_->Add(state_, entries[i], key->revision, reply);
+    if (held_) {
+      held_->Look(state_, entries[i].key, i, reply.values.back(), key->revision,
+                  /*is_present=*/true);
+    }
     if (update_counts_ != nullptr)
       update_counts_->push_back(key->num_applied());
   }
@@ -237,7 +247,11 @@ void PullCall::Send() {
     UnwatchNext();
   }
   // The cancellation may keep the call, which then keeps no more than itself.
-  const CallContext rest = {.cancellation = std::move(cancellation_)};
+  ReplyTerms terms = {.dtype = request_.dtype,
+                      .max_bytes = context.max_reply_bytes,
+                      .deadline = started + context.timeout,
+                      .cancellation = std::move(cancellation_),
+                      .share = context.share.lock()};
   pinned_ = {};
   watches_ = {};
   seen_fence_ = nullptr;
@@ -246,30 +260,20 @@ void PullCall::Send() {
   if (!keys_of_rows.empty()) {
     for (const PullEntry& entry : request_.entries) rows.push_back(entry.rows);
   }
+  std::vector<HeldValues::Base> bases;
   if (answer_.ok() && held_) {
-    return SendChanges(state_,
-                       {.dtype = request_.dtype,
-                        .max_bytes = context.max_reply_bytes,
-                        .cancellation = rest.cancellation},
-                       *std::move(held_), *std::move(answer_),
-                       std::move(done_));
+    bases = std::move(*held_).Name(request_, *answer_);
   }
-  std::optional<PullCast> cast;
-  if (answer_.ok() && request_.dtype != DType::kUnknown) {
-    cast.emplace(request_.dtype, *answer_);
-  }
+  held_.reset();
   request_ = {};
-  CheckAnswerBytes();
+  if (!keys_of_rows.empty()) CheckAnswerBytes();
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
   if (!keys_of_rows.empty()) {
     return SendRows(state_, keys_of_rows, std::move(rows), *std::move(answer_),
                     std::move(done_));
   }
-  if (cast) {
-    return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
-                    std::move(done_));
-  }
-  state_.tensor_placement->Send(*std::move(answer_), std::move(done_));
+  SendChanges(state_, std::move(terms), std::move(bases), *std::move(answer_),
+              std::move(done_));
 }
 
 void PullCall::CheckAnswerBytes() {

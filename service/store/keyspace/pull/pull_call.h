@@ -143,8 +143,7 @@ class PullCall final : public WaitingCall {
   std::shared_ptr<Cancellation> cancellation_;
   bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
-  // What the caller holds of the values that the answer has; nothing unless it
-  // asks for changes.
+  // Has the values that the caller holds; nothing unless it asks for changes.
   std::optional<HeldValues> held_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;

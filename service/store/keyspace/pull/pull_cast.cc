@@ -1,5 +1,8 @@
 #include "service/store/keyspace/pull/pull_cast.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
@@ -66,14 +69,26 @@ absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
   return status;
 }
 
-void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
-              PullReply reply, ReplyCallback<PullReply> done) {
-  const bool is_small = cast.size_bytes() <= kMaxBytesInline;
-  TaskPool::Task task = [state = state.shared_from_this(), context,
-                         cast = std::move(cast), reply = std::move(reply),
+void SendReply(NamespaceState& state, ReplyTerms terms, PullReply reply,
+               ReplyCallback<PullReply> done) {
+  std::optional<PullCast> cast;
+  if (terms.dtype != DType::kUnknown) cast.emplace(terms.dtype, reply);
+  absl::Status status = CheckReplyBytes(reply, terms.max_bytes);
+  if (!status.ok()) {
+    cast.reset();
+    reply = {};
+    return std::move(done)(std::move(status));
+  }
+  if (!cast) {
+    return state.tensor_placement->Send(std::move(reply), std::move(done));
+  }
+  const bool is_small = cast->size_bytes() <= kMaxBytesInline;
+  TaskPool::Task task = [state = state.shared_from_this(),
+                         terms = std::move(terms), cast = *std::move(cast),
+                         reply = std::move(reply),
                          done = std::move(done)]() mutable {
     absl::Status status;
-    if (context.cancellation && context.cancellation->is_cancelled()) {
+    if (terms.cancellation && terms.cancellation->is_cancelled()) {
       status = absl::CancelledError("the caller has given up");
     }
     if (status.ok()) status = std::move(cast).Run(*state, reply);
@@ -83,7 +98,7 @@ void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
     reply = {};  // and what was allocated is free
     std::move(done)(std::move(status));
   };
-  if (is_small || !state.Submit(std::move(task))) std::move(task)();
+  if (is_small || !state.SubmitRead(std::move(task))) std::move(task)();
 }
 
 uint64_t BytesOf(const PullReply& reply) {

@@ -4,10 +4,12 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PULL_PULL_CAST_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "contract/data_requests.h"
 #include "service/store/keyspace/namespace_state.h"
@@ -47,10 +49,26 @@ class PullCast {
   uint64_t size_bytes_ = 0;
 };
 
-// Has the values converted, here or, where that takes long, on the pool, and
-// answers with them, if the caller of `context` still wants them then.
-void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
-              PullReply reply, ReplyCallback<PullReply> done);
+// Says how a pull is to be answered.
+struct ReplyTerms {
+  // The dtype that values are converted to; kUnknown: they stay as they are.
+  DType dtype = DType::kUnknown;
+  uint64_t max_bytes = UINT64_MAX;
+  // When the call ends, as the alarms tell time.
+  absl::Duration deadline = absl::InfiniteDuration();
+  // May be null.
+  std::shared_ptr<Cancellation> cancellation;
+  // Keeps what the call takes of its caller's quotas, while there is work for
+  // it; may be null.
+  std::shared_ptr<const void> share;
+};
+
+// Answers with the values of `reply`, but those that are not whole as they are:
+// converted, here or, where that takes long, on the pool, if the caller still
+// wants them then. Errors: ResourceExhausted (REPLY_TOO_LARGE, OVER_BUDGET),
+// and those of the device.
+void SendReply(NamespaceState& state, ReplyTerms terms, PullReply reply,
+               ReplyCallback<PullReply> done);
 
 // Checks that the values of `reply` have at most `max_bytes`. Errors:
 // ResourceExhausted (REPLY_TOO_LARGE).

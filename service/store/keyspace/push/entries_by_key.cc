@@ -235,10 +235,13 @@ uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
   return key.num_elements() * SizeOf(AccumulateType(key.dtype()));
 }
 
-// A weight multiplies the sum of the first worker's, too.
+// Rank 0 is the first to be added, but in the order of arrival; a weight
+// multiplies the sum of the first worker's, too.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request) {
+  const bool comes_first = state.config.sum_order == SumOrder::kRank &&
+                           request.worker && request.worker->rank == 0;
   return !state.mode->applies_at_once() && Adds(state.config.aggregation) &&
-         request.worker && (state.has_means() || request.worker->rank > 0);
+         request.worker && (state.has_means() || !comes_first);
 }
 
 std::optional<uint64_t> SumBytes(const NamespaceState& state,

@@ -39,6 +39,7 @@ absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
       {"max_open_rounds", config.max_open_rounds != 0, is_sync},
       {"aggregation", !Adds(config.aggregation), is_sync},
       {"trim_fraction", config.trim_fraction != 0, is_sync},
+      {"sum_order", config.sum_order != SumOrder::kRank, is_sync},
       {"mirrored", config.mirrored, is_sync}};
   for (const Field& field : fields) {
     if (!field.is_set || field.is_used) continue;
@@ -84,6 +85,11 @@ absl::Status CheckAveraging(const NamespaceConfig& config) {
 }
 
 absl::Status CheckAggregation(const NamespaceConfig& config) {
+  if (config.sum_order != SumOrder::kRank && !Adds(config.aggregation)) {
+    return absl::InvalidArgumentError(
+        "sum_order: expected the order of ranks but for a sum or a mean, got "
+        "the order of arrival");
+  }
   if (config.aggregation != Aggregation::kSum) {
     RETURN_IF_ERROR(CheckAveraging(config));
   }
@@ -126,12 +132,14 @@ absl::Status CheckMirrored(const NamespaceConfig& config) {
   const bool is_simple = config.max_workers <= config.num_workers &&
                          config.quorum == 0 && !config.rescale_partial_rounds &&
                          config.on_worker_loss == OnWorkerLoss::kFail &&
+                         config.sum_order == SumOrder::kRank &&
                          Adds(config.aggregation);
   if (!config.mirrored || is_simple) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "mirrored: expected a group of num_workers that fails when a worker is "
-      "lost, whose rounds are whole sums or means, got max_workers, quorum, "
-      "rescale_partial_rounds, on_worker_loss or aggregation");
+      "lost, whose rounds are whole sums or means in rank order, got "
+      "max_workers, quorum, rescale_partial_rounds, on_worker_loss, "
+      "aggregation or sum_order");
 }
 
 }  // namespace

@@ -414,6 +414,7 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
                               .rescales = config.rescale_partial_rounds,
                               .aggregation = config.aggregation,
                               .trim_fraction = config.trim_fraction,
+                              .sum_order = config.sum_order,
                               .exchanges = config.mirrored};
   return std::make_unique<SyncMode>(policy, std::move(shared));
 }

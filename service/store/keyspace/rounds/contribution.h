@@ -83,6 +83,8 @@ struct Contribution {
   // other workers, and reserve that sum.
   bool needs_sum = false;
   Reservation sum_reservation;
+  // Says whether it is a partial sum: nobody else has its memory.
+  bool is_partial_sum = false;
 };
 
 // Bounds the bytes that one contribution costs besides its tensors.

@@ -20,15 +20,17 @@ struct GatheringRound {
   uint64_t id = 0;
   // All who have contributed or skipped: their Contributor::identity, by rank.
   absl::btree_map<uint32_t, uint64_t> contributors;
-  // The contributions, in rank order, but for those in a partial sum, which
-  // is in the first place.
-  std::map<uint32_t, Contribution> by_rank;
+  // The contributions by their places, in the order in which they are added; a
+  // partial sum is in the first place of those that are in it. The place of one
+  // is its rank, or how many have come before it.
+  std::map<uint32_t, Contribution> by_place;
+  uint32_t num_arrived = 0;
   // Every rank below has contributed, or is not needed.
   uint32_t first_missing = 0;
-  // Counts the slots of the contributions of ranks below first_missing.
+  // Counts the slots of the contributions before which none can come any more.
   size_t num_leading_slots = 0;
-  // While a sum of contributions is under way: the ranks below are in it;
-  // UINT32_MAX if one rank alone, or all are. 0 while none is.
+  // While a sum of contributions is under way: the places below are in it;
+  // UINT32_MAX if one place alone, or all are. 0 while none is.
   uint32_t partial_end = 0;
   // Counts the contributions that need a sum of their own first.
   size_t num_to_sum = 0;

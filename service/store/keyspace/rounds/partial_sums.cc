@@ -11,7 +11,7 @@ namespace tensorkv {
 double Rounds::ScaleOf(Step step, const Round& round) const {
   if (!round.rescales || round.is_scaled) return 1;
   const bool has_slots = std::any_of(
-      round.by_rank.begin(), round.by_rank.end(),
+      round.by_place.begin(), round.by_place.end(),
       [](const auto& entry) { return !entry.second.slots.empty(); });
   if (!has_slots) return 1;
   size_t full_size = round.contributors.size();
@@ -29,14 +29,14 @@ std::optional<PartialSum> Rounds::BeginSum() {
   for (auto& [step, round] : open_) {
     if (round.partial_end > 0 || round.num_to_sum == 0) continue;
     const auto first =
-        std::find_if(round.by_rank.begin(), round.by_rank.end(),
+        std::find_if(round.by_place.begin(), round.by_place.end(),
                      [](const auto& entry) { return entry.second.needs_sum; });
     round.partial_end = UINT32_MAX;
     PartialSum partial;
     partial.step = step;
     partial.id = round.id;
     partial.slots = first->second.slots;
-    partial.rank = first->first;
+    partial.place = first->first;
     partial.sum_reservation = std::move(first->second.sum_reservation);
     return partial;
   }
@@ -50,10 +50,17 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
   if (!Adds(policy_.aggregation)) return std::nullopt;
   for (auto& [step, round] : open_) {
     if (round.partial_end > 0 || IsComplete(step, round) ||
-        round.num_leading_slots < kMinPartialSum || !MaySumAhead(round)) {
+        round.num_leading_slots < min_partial_sum() || !MaySumAhead(round)) {
       continue;
     }
-    return StartPartialSum(step, round, round.first_missing);
+    PartialSum partial = StartPartialSum(step, round, EndOfLeading(round));
+    Contribution& first = round.by_place.begin()->second;
+    if (policy_.sum_order == SumOrder::kArrival && first.is_partial_sum &&
+        !HasRows(partial.slots)) {
+      partial.adds_to_first = true;
+      partial.sum_reservation = std::move(first.tensor_reservation);
+    }
+    return partial;
   }
   return std::nullopt;
 }
@@ -62,7 +69,7 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
 bool Rounds::MaySumAhead(const Round& round) const {
   if (policy_.aggregation != Aggregation::kMean) return true;
   const auto first = std::find_if(
-      round.by_rank.begin(), round.by_rank.end(),
+      round.by_place.begin(), round.by_place.end(),
       [](const auto& entry) { return !entry.second.slots.empty(); });
   return IsFloat(first->second.slots.front().dtype);
 }
@@ -98,11 +105,16 @@ std::optional<PartialSum> Rounds::BeginExchange() {
   }
   PartialSum partial = StartPartialSum(step, round, UINT32_MAX);
   partial.is_exchange = true;
-  for (auto& [rank, contribution] : round.by_rank) {
+  for (auto& [rank, contribution] : round.by_place) {
     partial.ranks.insert(partial.ranks.end(), contribution.slots.size(), rank);
     partial.decoded.Merge(std::move(contribution.decoded));
   }
   return partial;
+}
+
+uint32_t Rounds::EndOfLeading(const Round& round) const {
+  return policy_.sum_order == SumOrder::kRank ? round.first_missing
+                                              : round.num_arrived;
 }
 
 PartialSum Rounds::StartPartialSum(Step step, Round& round,
@@ -111,8 +123,8 @@ PartialSum Rounds::StartPartialSum(Step step, Round& round,
   PartialSum partial;
   partial.step = step;
   partial.id = round.id;
-  for (const auto& [rank, contribution] : round.by_rank) {
-    if (rank >= end) break;
+  for (const auto& [place, contribution] : round.by_place) {
+    if (place >= end) break;
     partial.slots.insert(partial.slots.end(), contribution.slots.begin(),
                          contribution.slots.end());
   }
@@ -125,15 +137,16 @@ ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
   Round& round = open_.find(partial.step)->second;
   const uint32_t partial_end = std::exchange(round.partial_end, 0);
   if (sum) {
-    const auto first = partial.rank ? round.by_rank.find(*partial.rank)
-                                    : round.by_rank.begin();
-    const auto end = partial.rank ? std::next(first)
-                                  : round.by_rank.lower_bound(partial_end);
-    const bool is_leading = first->first < round.first_missing;
-    if (partial.rank) --round.num_to_sum;
+    const auto first = partial.place ? round.by_place.find(*partial.place)
+                                     : round.by_place.begin();
+    const auto end = partial.place ? std::next(first)
+                                   : round.by_place.lower_bound(partial_end);
+    const uint32_t end_of_leading = EndOfLeading(round);
+    const bool is_leading = first->first < end_of_leading;
+    if (partial.place) --round.num_to_sum;
     for (auto summed = first; summed != end; ++summed) {
       Contribution& contribution = summed->second;
-      if (summed->first < round.first_missing) {
+      if (summed->first < end_of_leading) {
         round.num_leading_slots -= contribution.slots.size();
       }
       round.overhead.Merge(contribution.overhead.Split(
@@ -142,7 +155,7 @@ ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
     if (is_leading) round.num_leading_slots += sum->slots.size();
     sum->overhead.Merge(std::move(first->second.overhead));
     first->second = *std::move(sum);
-    round.by_rank.erase(std::next(first), end);
+    round.by_place.erase(std::next(first), end);
     if (partial.scale != 1) round.is_scaled = true;
     if (partial.is_exchange) round.is_exchanged = true;
   }

@@ -59,7 +59,8 @@ absl::Status Scale(const NamespaceState& state, const PartialSumOfKey& job,
   return absl::OkStatus();
 }
 
-// Gives the sum memory for so many elements.
+// Gives the sum memory for so many elements, or the memory of the sum to which
+// contributions are added.
 absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
                                               PartialSumOfKey& job,
                                               int64_t num_elements,
@@ -67,6 +68,12 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
   const StoredKey& key = *job.key;
   const DType dtype = AccumulateType(key.dtype());
   const uint64_t bytes = num_elements * SizeOf(dtype);
+  sum.is_partial_sum = !job.partial.place;
+  if (job.partial.adds_to_first) {
+    sum.tensor_reservation = std::move(job.partial.sum_reservation);
+    Slot& slot = sum.slots.emplace_back(job.partial.slots.front());
+    return MutableTensorView{dtype, num_elements, slot.buffer->mutable_data()};
+  }
   if (job.partial.sum_reservation.bytes() >= bytes) {
     sum.tensor_reservation = job.partial.sum_reservation.Split(bytes);
   } else {
@@ -81,10 +88,16 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
   return MutableTensorView{dtype, num_elements, slot.buffer->mutable_data()};
 }
 
+const UpdateRule& Accumulate() {
+  static const UpdateRule* const rule =
+      new UpdateRule(*UpdateRule::Create({.name = "accumulate"}));
+  return *rule;
+}
+
 // Returns whether the sum is of what each contribution weighs: what one worker
 // brings has one weight.
 bool IsWeighted(const NamespaceState& state, const PartialSumOfKey& job) {
-  return state.has_means() && !job.partial.rank;
+  return state.has_means() && !job.partial.place;
 }
 
 // The sum has rows too, those that are named, if all contributions have.
@@ -140,13 +153,19 @@ class TensorSums {
                      AllocateSum(state_, job, num_elements, sum));
     const bool is_weighted = IsWeighted(state_, job);
     Inputs& inputs = inputs_.emplace_back();
-    for (const Slot& each : job.partial.slots) {
+    absl::Span<const Slot> slots = job.partial.slots;
+    if (job.partial.adds_to_first) slots.remove_prefix(1);
+    for (const Slot& each : slots) {
       inputs.views.push_back({each.dtype, num_elements, each.data});
       inputs.packings.push_back(each.packing());
       if (is_weighted) inputs.factors.push_back(each.factor());
     }
     TensorUpdate& update = batch_.emplace_back();
     update.rule = &UpdateRule::Assign();
+    if (job.partial.adds_to_first) {
+      update.rule = &Accumulate();
+      update.stored = {value.dtype, num_elements, value.data};
+    }
     update.contributions = inputs.views;
     update.packings = inputs.packings;
     update.value = value;
@@ -211,7 +230,7 @@ void FailPartialSum(Transaction& transaction, const PartialSumOfKey& job,
 }
 
 // Without memory for the sum, the contributions wait as they are, unless the
-// round cannot close without it.
+// round cannot close without it, or the sum that was there is lost.
 void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
                    absl::StatusOr<Contribution>& sum,
                    std::optional<Contribution>& total) {
@@ -221,7 +240,7 @@ void EndPartialSum(Transaction& transaction, const PartialSumOfKey& job,
   if (is_summed) {
     total = *std::move(sum);
   } else if (job.partial.scale != 1 || job.partial.is_exchange ||
-             job.partial.rank) {
+             job.partial.place || job.partial.adds_to_first) {
     FailPartialSum(transaction, job, sum.status());
   }
   CloseRounds(transaction, key, key.rounds->EndPartialSum(job.partial, total));

@@ -24,7 +24,8 @@ std::string RoundName(Step step, absl::string_view key);
 // failed, to be dropped.
 struct ClosedRound {
   Step step = 0;
-  // The contributors', in rank order; empty if all skipped.
+  // The contributors', in the order in which they are added; empty if all
+  // skipped.
   Slots slots;
   // Says what TensorUpdate says.
   uint32_t num_averaged = 0;
@@ -44,8 +45,8 @@ struct FailedRounds {
   size_t num_closed = 0;
 };
 
-// Contributions of the first ranks of a round, or what one worker brings, to be
-// summed ahead of its end.
+// The first contributions of a round, or what one worker brings, to be summed
+// ahead of its end.
 struct PartialSum {
   Step step = 0;
   // Tells the round from others of its step.
@@ -58,9 +59,11 @@ struct PartialSum {
   bool is_exchange = false;
   std::vector<uint32_t> ranks;
   Reservation decoded;
-  // One worker's tensors, which count as one contribution: its rank, and what
-  // pays for the sum.
-  std::optional<uint32_t> rank;
+  // One worker's tensors, which count as one contribution: its place.
+  std::optional<uint32_t> place;
+  // The first slot is a sum, to which the others are added where it is.
+  bool adds_to_first = false;
+  // Pays for the sum of one worker's tensors, or for the one that is there.
   Reservation sum_reservation;
 };
 

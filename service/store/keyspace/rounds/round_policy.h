@@ -51,6 +51,7 @@ struct RoundPolicy {
   bool rescales = false;
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
+  SumOrder sum_order = SumOrder::kRank;
   // True if the round's sum is made by several servers, each of which has the
   // contributions of some ranks.
   bool exchanges = false;

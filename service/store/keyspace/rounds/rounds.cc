@@ -79,7 +79,11 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
   }
   round.contributors.emplace(by.rank, by.identity);
   if (contribution.needs_sum) ++round.num_to_sum;
-  round.by_rank.emplace(by.rank, std::move(contribution));
+  const uint32_t place = round.num_arrived++;
+  const bool is_in_rank_order = policy_.sum_order == SumOrder::kRank;
+  if (!is_in_rank_order) round.num_leading_slots += contribution.slots.size();
+  round.by_place.emplace(is_in_rank_order ? by.rank : place,
+                         std::move(contribution));
   if (const auto repush = repushes_.find(step); repush != repushes_.end()) {
     ClearRepush(repush, by.rank);
   }
@@ -112,12 +116,12 @@ void Rounds::Advance(Step step, Round& round) const {
     round.is_grace_over = true;
   }
   for (; round.first_missing < end; ++round.first_missing) {
-    const auto contribution = round.by_rank.find(round.first_missing);
-    if (contribution != round.by_rank.end()) {
+    const bool is_there = round.contributors.contains(round.first_missing);
+    if (!is_there && workers.Needs(round.first_missing, step)) return;
+    if (!is_there || policy_.sum_order != SumOrder::kRank) continue;
+    const auto contribution = round.by_place.find(round.first_missing);
+    if (contribution != round.by_place.end()) {
       round.num_leading_slots += contribution->second.slots.size();
-    } else if (!round.contributors.contains(round.first_missing) &&
-               workers.Needs(round.first_missing, step)) {
-      return;
     }
   }
 }
@@ -264,7 +268,7 @@ ClosedRound Rounds::Take(Step step, Round& round) {
   taken.step = step;
   taken.value_reservation = std::move(round.value_reservation);
   taken.overhead = std::move(round.overhead);
-  for (auto& [rank, contribution] : round.by_rank) {
+  for (auto& [place, contribution] : round.by_place) {
     std::move(contribution.slots.begin(), contribution.slots.end(),
               std::back_inserter(taken.slots));
     taken.tensor_reservation.Merge(std::move(contribution.tensor_reservation));

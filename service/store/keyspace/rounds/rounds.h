@@ -38,10 +38,10 @@ namespace tensorkv {
 // rounds: a worker that pushes all keys of a step before the next is no further
 // ahead of one to push again, with max_open rounds open and one more begun.
 //
-// So that memory does not grow with the number of workers, the contributions
-// of the ranks from 0 to the first missing one can be summed ahead, in their
-// order and in the accumulate type, but for means of integers: the round's sum
-// has the same bits.
+// So that memory does not grow with the number of workers, contributions can be
+// summed ahead, in the accumulate type, but for means of integers: in the order
+// of ranks those from 0 to the first missing one, so that the round's sum has
+// the same bits; in the order of arrival all, which are added to one sum.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
@@ -50,7 +50,7 @@ namespace tensorkv {
 //  3. Whoever must push a step again has contributed to no later open round.
 class Rounds {
  public:
-  // Fewer tensors than this make no partial sum.
+  // In rank order, fewer tensors than this make no partial sum.
   static constexpr size_t kMinPartialSum = 8;
 
   // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
@@ -113,6 +113,10 @@ class Rounds {
   // Clears the steps that anybody must push again: the key is gone.
   void ClearAllRepushes();
 
+  // Returns the least number of tensors of which a partial sum is made.
+  size_t min_partial_sum() const {
+    return policy_.sum_order == SumOrder::kRank ? kMinPartialSum : 2;
+  }
   // Returns what one worker has brought to a round and must be summed first.
   // EndPartialSum ends each job that this and the next three return.
   std::optional<PartialSum> BeginSum();
@@ -223,6 +227,8 @@ class Rounds {
   // Returns whether some of the contributions can be summed ahead of the
   // others. REQUIRES: there are some.
   bool MaySumAhead(const Round& round) const;
+  // Returns the place of the first contribution before which others may come.
+  uint32_t EndOfLeading(const Round& round) const;
   PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
   // Returns how many of so many contributions are averaged.

@@ -51,7 +51,7 @@ class CallAtSnapshot : public WaitingCall {
   bool CanEnd() override {
     const absl::StatusOr<NamedSnapshot*> found =
         FindSnapshot(state_, reference_);
-    if (found.ok() && *found == nullptr) return HasHomeMoved();
+    if (found.ok() && *found == nullptr) return false;
     if (found.ok()) {
       answer_ = read_(**found);
     } else {
@@ -79,16 +79,6 @@ class CallAtSnapshot : public WaitingCall {
   Read read_;
   ReplyCallback<Reply> done_;
   absl::StatusOr<Reply> answer_;
-
- private:
-  // Returns whether the next snapshots will be another server's.
-  bool HasHomeMoved() {
-    const auto fence = state_.Fence();
-    if (fence == nullptr || reference_.uid() != 0) return false;
-    const absl::Status status = fence->CheckRead(state_.name, "");
-    if (!status.ok()) answer_ = status;
-    return !status.ok();
-  }
 };
 
 // Answers with what `read` returns once the snapshot is there. Errors:

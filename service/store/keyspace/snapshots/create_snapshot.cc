@@ -16,31 +16,26 @@ namespace tensorkv {
 namespace {
 
 // A call that waits until its snapshot can be read. If it fails before, nobody
-// will see the snapshot.
+// will see the snapshot, unless it is a share, which is that of others, too.
 class CreateCall final : public CallAtSnapshot<CreateSnapshotReply> {
  public:
   using CallAtSnapshot::CallAtSnapshot;
 
   void Fail(const absl::Status& status) override {
     NamedSnapshot* const taken = state_.named->FindUid(reference_.uid());
-    if (taken != nullptr) taken->is_abandoned = true;
+    if (taken != nullptr && !taken->is_sealed) taken->is_abandoned = true;
     CallAtSnapshot::Fail(status);
   }
 };
 
-// Returns a reference to what is taken; to a share that is there already, if it
-// is one.
+// Returns a reference to what is taken.
 absl::StatusOr<SnapshotReference> TakeNow(NamespaceState& state,
                                           SnapshotTerms terms) {
   Transaction transaction(state);
   RETURN_IF_ERROR(CheckCanTake(transaction, terms));
   SnapshotReference reference = SnapshotOf(terms.series, 0);
-  if (terms.uid == 0) terms.uid = NewSnapshotUid();
+  terms.uid = NewSnapshotUid();
   reference.set_uid(terms.uid);
-  if (NamedSnapshot* const earlier = state.named->FindUid(terms.uid)) {
-    reference.set_number(earlier->number);
-    return reference;
-  }
   reference.set_number(
       TakeSnapshot(transaction, std::move(terms), nullptr).number);
   return reference;
@@ -61,13 +56,17 @@ void Namespace::CreateSnapshot(CreateSnapshotRequest request,
         ReserveNumber(*state_, *std::move(terms), context.timeout));
   }
   const absl::StatusOr<SnapshotReference> taken =
-      TakeNow(*state_, *std::move(terms));
+      terms->is_share
+          ? PrepareShare(*state_, *std::move(terms), request.has_share())
+          : TakeNow(*state_, *std::move(terms));
   if (!taken.ok()) return std::move(done)(taken.status());
-  const auto read = [](NamedSnapshot& snapshot) {
-    CreateSnapshotReply reply;
-    SetReply(snapshot, &reply);
-    return reply;
-  };
+  const auto read =
+      [incarnation = state_->tokens.incarnation()](NamedSnapshot& snapshot) {
+        CreateSnapshotReply reply;
+        SetReply(snapshot, &reply);
+        if (snapshot.is_share) reply.set_incarnation(incarnation);
+        return reply;
+      };
   StartCall(*state_,
             std::make_shared<CreateCall>(*state_, *taken, std::move(context),
                                          read, std::move(done)));

@@ -19,7 +19,9 @@ namespace {
 
 constexpr int kMaxUids = 1024;
 
-void AddGone(const Series& series, DeleteSnapshotReply& reply) {
+void AddGone(const NamespaceState& state, const Series& series,
+             DeleteSnapshotReply& reply) {
+  if (state.Owned() == nullptr) return;
   for (const uint64_t uid : GoneUids(series)) reply.add_gone(uid);
 }
 
@@ -52,13 +54,14 @@ absl::StatusOr<DeleteSnapshotReply> DeleteAll(NamespaceState& state,
     }
     Transaction transaction(state);
     RETURN_IF_ERROR(state.gone);
+    RETURN_IF_ERROR(CheckIsHome(state));
     Series* const series = state.named->Find(name);
     if (series == nullptr) return NoSuchSeries(name);
     if (last == 0) last = series->last_number;
     is_all = DeleteSome(transaction, *series, last, reply);
   }
   MutexLock lock(&state.mutex);
-  AddGone(*state.named->Find(name), reply);
+  AddGone(state, *state.named->Find(name), reply);
   return reply;
 }
 
@@ -66,6 +69,7 @@ absl::StatusOr<DeleteSnapshotReply> DeleteOne(
     NamespaceState& state, const DeleteSnapshotRequest& request) {
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
+  RETURN_IF_ERROR(CheckIsHome(state));
   Series* const series = state.named->Find(request.series());
   if (series == nullptr) return NoSuchSeries(request.series());
   NamedSnapshot* const found = series->Find(request.number());
@@ -73,7 +77,7 @@ absl::StatusOr<DeleteSnapshotReply> DeleteOne(
   CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kDeleted);
   DeleteSnapshotReply reply;
   reply.set_num_deleted(1);
-  AddGone(*series, reply);
+  AddGone(state, *series, reply);
   return reply;
 }
 

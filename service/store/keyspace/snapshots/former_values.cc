@@ -12,6 +12,8 @@ namespace {
 // Counts a value's object and its places in maps and lists, with what the
 // allocator adds.
 constexpr uint64_t kFormerValueBytes = sizeof(FormerValue) + 160;
+// Bounds the values that are looked at for one version.
+constexpr int kMaxVersionsSeen = 8;
 
 }  // namespace
 
@@ -66,6 +68,20 @@ const FormerValue* FormerValues::Find(absl::string_view key,
   if (after == values_.begin()) return nullptr;
   const FormerValue& found = *std::prev(after)->second.value;
   return found.key == key && revision < found.until ? &found : nullptr;
+}
+
+const FormerValue* FormerValues::FindVersion(absl::string_view key,
+                                             Version version,
+                                             uint64_t revision) const {
+  auto it = values_.upper_bound({key, revision});
+  for (int i = 0; i < kMaxVersionsSeen && it != values_.begin(); ++i) {
+    CountLook();
+    const FormerValue& seen = *(--it)->second.value;
+    if (seen.key != key) return nullptr;
+    if (!seen.value.has_data() || seen.version > version) continue;
+    return seen.version == version ? &seen : nullptr;
+  }
+  return nullptr;
 }
 
 std::vector<const FormerValue*> FormerValues::List(absl::string_view prefix,

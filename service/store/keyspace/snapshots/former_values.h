@@ -82,6 +82,10 @@ class FormerValues {
 
   // Returns the value of the key at that revision; null if there is none.
   const FormerValue* Find(absl::string_view key, uint64_t revision) const;
+  // Returns the value that the key had as that version, at `revision` or
+  // shortly before; null if there is none, or it is not taken yet.
+  const FormerValue* FindVersion(absl::string_view key, Version version,
+                                 uint64_t revision) const;
   // Looks at the next `max_names` names after `after` that begin with `prefix`,
   // in byte order, and returns the values that they had at `revision`. Sets
   // `*last` to the last name that it has looked at; leaves it if these were

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull/delta_queue.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -68,6 +69,7 @@ absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
 
 void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
   const NamespaceState& state = transaction.state();
+  state.environment.deltas->TrimIfAboveRoom();
   while (NamedSnapshot* const victim = state.named->Victim()) {
     if (CheckRoom(state, more).ok()) return;
     const uint64_t overhead = state.named->overhead_bytes();

@@ -89,7 +89,7 @@ std::vector<KeyMetadata> ListAt(const NamespaceState& state,
     if (!end.empty()) break;
   }
   *last = std::move(end);
-  if (!has_all || snapshot.fence != nullptr) {
+  if (!has_all || snapshot.owned != nullptr) {
     std::erase_if(keys, [&](const KeyMetadata& key) {
       return !HasKey(state, snapshot, key.name);
     });

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_status.h"
 #include "service/store/looks.h"
 
@@ -64,12 +65,14 @@ struct Page {
 };
 
 // Adds what one locking of the mutex may add. Returns whether to go on; sets
-// the token if the page is full and another follows.
-bool AddSome(const NamespaceState& state, const std::string& prefix,
-             Page& page) {
+// the token if the page is full and another follows. Errors: those of
+// CheckIsHome.
+absl::StatusOr<bool> AddSome(const NamespaceState& state,
+                             const std::string& prefix, Page& page) {
   const size_t max_bytes = page.bytes + kSnapshotBytesPerLock;
   size_t num_series = 0;
   MutexLock lock(&state.mutex);
+  RETURN_IF_ERROR(CheckIsHome(state));
   const absl::Duration now = state.Now();
   const Series::Map& all = state.named->series();
   for (auto it = all.lower_bound(std::max(prefix, page.last.series));
@@ -103,12 +106,12 @@ absl::StatusOr<ListSnapshotsReply> PageOf(const NamespaceState& state,
           ? kDefaultSnapshotsOfPage
           : std::min(request.page_size(), kMaxSnapshotsOfPage));
   ASSIGN_OR_RETURN(page.last, PlaceOf(request.page_token()));
-  for (int num_locks = 1; AddSome(state, request.series_prefix(), page);
+  bool has_more = true;
+  for (int num_locks = 0; has_more && num_locks < kMaxLocksOfSnapshotPage;
        ++num_locks) {
-    if (num_locks < kMaxLocksOfSnapshotPage) continue;
-    page.reply.set_next_page_token(page.last.ToToken());
-    break;
+    ASSIGN_OR_RETURN(has_more, AddSome(state, request.series_prefix(), page));
   }
+  if (has_more) page.reply.set_next_page_token(page.last.ToToken());
   return std::move(page.reply);
 }
 

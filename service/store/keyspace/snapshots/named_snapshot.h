@@ -59,6 +59,14 @@ struct SnapshotLeaseId {
                           const SnapshotLeaseId&) = default;
 };
 
+// A server's share of a snapshot of a cluster.
+struct ServerShare {
+  std::string server;
+  // Tells the life of the namespace there, in which revisions rise.
+  uint64_t incarnation = 0;
+  uint64_t revision = 0;
+};
+
 // A snapshot. NamedSnapshots changes what is in it.
 struct NamedSnapshot {
   struct Lease {
@@ -85,17 +93,20 @@ struct NamedSnapshot {
   // Says that it is a share of a cluster's snapshot, which is found by its uid
   // alone; on no other terms, until it is named, than that it is let go.
   bool is_share = false;
+  // Says that all parts of its call are in the share: no call may take another
+  // one in its place.
+  bool is_sealed = false;
   // The servers that have shares of it, where it is that of a cluster.
-  std::vector<std::string> servers;
+  std::vector<ServerShare> servers;
   // The last one that the series had given.
   uint64_t number_before = 0;
   uint64_t revision = 0;
   std::vector<std::string> prefixes;
   std::map<std::string, std::string> metadata;
   absl::Time create_time;
-  // Which keys were another server's, though they may have been on their way
-  // here; null: none were.
-  std::shared_ptr<const KeyFence::View> fence;
+  // Which keys were this server's, whatever else was on its way here, or has
+  // stayed; null: all were.
+  std::shared_ptr<const OwnedPartitions> owned;
   absl::Duration time_to_live = absl::InfiniteDuration();
   absl::Duration end = absl::InfiniteDuration();
   // Holds for the series once the snapshot is ready, unless it is 0.
@@ -124,11 +135,20 @@ struct Series {
   using Snapshots = std::map<uint64_t, NamedSnapshot>;
   using Map = std::map<std::string, Series, std::less<>>;
   // Why a snapshot has gone; kAbandoned: it was never there.
-  enum class Cause { kRetained, kExpired, kKeepLast, kDeleted, kAbandoned };
+  enum class Cause {
+    kRetained,
+    kExpired,
+    kKeepLast,
+    kShareLost,
+    kDeleted,
+    kAbandoned
+  };
   struct Lost {
     uint64_t number = 0;
     uint64_t uid = 0;
     Cause cause = Cause::kRetained;
+    // Says that it was never named: its number may be another's.
+    bool is_share = false;
   };
   // Bounds what is remembered of those that have gone.
   static constexpr size_t kMostLost = 64;
@@ -146,8 +166,10 @@ struct Series {
   std::string name;
   // The highest number that was given.
   uint64_t last_number = 0;
-  // The highest that could be read and was not deleted since; 0: none.
+  // The highest that could be read and was not deleted since, and the shares
+  // that it had if it is of a cluster; 0: none.
   uint64_t latest = 0;
+  std::vector<ServerShare> latest_servers;
   uint32_t keep_last = 0;
   size_t num_ready = 0;
   // All of its snapshots below that number, so many, are leased.

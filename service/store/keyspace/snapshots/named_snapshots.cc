@@ -69,7 +69,7 @@ absl::Status CheckNumber(const SnapshotTerms& terms, const Series* series) {
 // Keeps why a snapshot has gone.
 void Remember(const NamedSnapshot& snapshot, Series::Cause cause) {
   std::deque<Series::Lost>& lost = snapshot.series->lost;
-  lost.push_back({snapshot.number, snapshot.uid, cause});
+  lost.push_back({snapshot.number, snapshot.uid, cause, snapshot.is_share});
   if (lost.size() > Series::kMostLost) lost.pop_front();
 }
 
@@ -89,8 +89,18 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
   for (const std::string& prefix : terms.prefixes) {
     bytes += kSnapshotPartBytes + 2 * prefix.size();
   }
-  for (const auto& [name, value] : terms.metadata) {
+  return bytes + BytesOf(terms.metadata, /*servers=*/{});
+}
+
+uint64_t NamedSnapshots::BytesOf(
+    const std::map<std::string, std::string>& metadata,
+    const std::vector<ServerShare>& servers) {
+  uint64_t bytes = 0;
+  for (const auto& [name, value] : metadata) {
     bytes += kSnapshotPartBytes + name.size() + value.size();
+  }
+  for (const ServerShare& share : servers) {
+    bytes += kSnapshotPartBytes + share.server.size();
   }
   return bytes;
 }
@@ -120,8 +130,10 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   const uint64_t number = terms.number.value_or(series.last_number + 1);
   NamedSnapshot& snapshot =
       terms.is_share ? series.shares[terms.uid] : series.snapshots[number];
-  snapshot.number_before =
-      std::exchange(series.last_number, std::max(series.last_number, number));
+  snapshot.number_before = series.last_number;
+  if (!terms.is_share) {
+    series.last_number = std::max(series.last_number, number);
+  }
   snapshot.uid = terms.uid;
   snapshot.is_share = terms.is_share;
   snapshot.keep_last = terms.keep_last;
@@ -151,7 +163,10 @@ void NamedSnapshots::SetReady(NamedSnapshot& snapshot) {
 
 void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
   Series& series = *snapshot.series;
-  series.latest = std::max(series.latest, snapshot.number);
+  if (snapshot.number > series.latest) {
+    series.latest = snapshot.number;
+    series.latest_servers = snapshot.servers;
+  }
   if (snapshot.keep_last > 0) {
     series.keep_last = snapshot.keep_last == kKeepAll ? 0 : snapshot.keep_last;
   }
@@ -163,34 +178,36 @@ void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
 
 // --- Of clusters -------------------------------------------------------------
 
-absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end,
-                                     absl::Duration now) {
-  if (!reserved_.HasRoom(now)) {
+absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end) {
+  if (!reserved_.HasRoom()) {
     return LimitReached("snapshots that are prepared", ReservedNumbers::kMost);
   }
   Series& series = SeriesOf(terms);
-  reserved_.Reserve(&series, terms.number.value_or(series.last_number + 1),
-                    terms.uid, end);
+  reserved_.Reserve(terms.uid,
+                    {.series = &series,
+                     .number = terms.number.value_or(series.last_number + 1),
+                     .is_asked_for = terms.number.has_value(),
+                     .end = end});
   return absl::OkStatus();
 }
 
 void NamedSnapshots::Name(NamedSnapshot& share, uint64_t number,
-                          std::vector<std::string> servers,
+                          SnapshotTerms terms, uint64_t bytes,
                           absl::Duration now) {
-  uint64_t bytes = 0;
-  for (const std::string& server : servers) {
-    bytes += kSnapshotPartBytes + server.size();
-  }
+  // The account has no bound.
   Reservation more = *Reservation::Create(account_, bytes);
   CountOverhead(more);
   share.overhead.Merge(std::move(more));
-  share.servers = std::move(servers);
   reserved_.End(share.uid);
   Series& series = *share.series;
+  series.last_number = std::max(series.last_number, number);
   auto node = series.shares.extract(share.uid);
   node.key() = share.number = number;
   series.snapshots.insert(std::move(node));
   share.is_share = false;
+  share.metadata = std::move(terms.metadata);
+  share.keep_last = terms.keep_last;
+  share.time_to_live = terms.time_to_live;
   Reorder(share, [&] { share.end = now + share.time_to_live; });
   Announce(share);
 }
@@ -311,8 +328,11 @@ void NamedSnapshots::Forget(NamedSnapshot& snapshot, Cause cause,
   if (cause == Cause::kDeleted && series.latest == node.key()) {
     auto before = series.snapshots.lower_bound(series.latest);
     series.latest = 0;
+    series.latest_servers.clear();
     while (series.latest == 0 && before != series.snapshots.begin()) {
-      if ((--before)->second.is_ready) series.latest = before->first;
+      if (!(--before)->second.is_ready) continue;
+      series.latest = before->first;
+      series.latest_servers = before->second.servers;
     }
   }
   let_go.snapshots.push_back(std::move(node));

@@ -61,15 +61,18 @@ class NamedSnapshots {
 
   // --- Opening ---------------------------------------------------------------
 
-  // Return what a snapshot takes besides values, and what a lease does.
+  // Return what snapshots, names of shares, and leases take besides values.
   static uint64_t BytesOf(const SnapshotTerms& terms);
+  static uint64_t BytesOf(const std::map<std::string, std::string>& metadata,
+                          const std::vector<ServerShare>& servers);
   static uint64_t BytesOf(const SnapshotLeaseId& id);
   // Checks that a snapshot can be opened on these terms, and reserves for its
   // series. Errors: FailedPrecondition (SNAPSHOT_NUMBER_PASSED) · Aborted
   // (SNAPSHOT_CONFLICT) · ResourceExhausted (LIMIT_REACHED, OVER_BUDGET).
   absl::Status Check(SnapshotTerms& terms) const;
   // Opens a snapshot, which is not ready yet. REQUIRES: Check is OK, and no
-  // other snapshot has that revision or a higher one.
+  // other snapshot has that revision or a higher one. A share leaves the
+  // numbers of its series as they are.
   NamedSnapshot& Open(SnapshotTerms terms, uint64_t revision,
                       absl::Duration now);
   // Returns the first snapshot that is not ready though it can be: all effects
@@ -87,12 +90,12 @@ class NamedSnapshots {
 
   // Gives the number of the terms until `end`. REQUIRES: they have a uid, and
   // Check is OK. Errors: ResourceExhausted (LIMIT_REACHED).
-  absl::Status Reserve(SnapshotTerms terms, absl::Duration end,
-                       absl::Duration now);
+  absl::Status Reserve(SnapshotTerms terms, absl::Duration end);
   ReservedNumbers& reserved() { return reserved_; }
-  // Gives a share that is ready the number that was reserved for it.
-  void Name(NamedSnapshot& share, uint64_t number,
-            std::vector<std::string> servers, absl::Duration now);
+  // Gives a share that is ready a number, and the terms on which it stays,
+  // which take so many bytes.
+  void Name(NamedSnapshot& share, uint64_t number, SnapshotTerms terms,
+            uint64_t bytes, absl::Duration now);
   // Returns null if there is none, and no share, of that uid.
   NamedSnapshot* FindUid(uint64_t uid) const {
     const auto it = by_uid_.find(uid);
@@ -147,6 +150,11 @@ class NamedSnapshots {
                                 uint64_t revision) const {
     return former_.Find(key, revision);
   }
+  // Does what FormerValues::FindVersion does.
+  const FormerValue* FindVersion(absl::string_view key, Version version,
+                                 uint64_t revision) const {
+    return former_.FindVersion(key, version, revision);
+  }
   const FormerValues& former() const { return former_; }
 
   // --- Letting go ------------------------------------------------------------
@@ -158,11 +166,10 @@ class NamedSnapshots {
   // Returns whether that was all.
   bool Sweep(size_t max_values, LetGo& let_go);
   bool has_leftovers() const { return !leftovers_.empty(); }
-  // Returns the snapshot that goes first where too much is retained; null if
-  // there is none.
+  // Return the snapshot that goes first where too much is retained, and the
+  // oldest of the ready ones of which a series has too many; null if there is
+  // none.
   NamedSnapshot* Victim() const;
-  // Returns the oldest of the ready snapshots that a series does not keep, as
-  // it has too many; null if there is none.
   static NamedSnapshot* Surplus(Series& series);
 
   // Return the bytes that are retained, and how many of these are left over:
@@ -187,8 +194,7 @@ class NamedSnapshots {
     return due_.empty() ? absl::InfiniteDuration() : due_.begin()->first;
   }
   // Ends the leases of one snapshot of which something has ended by `now`, and
-  // returns it; null if there is none. If it IsExpired then, it is to be
-  // closed.
+  // returns it; null if there is none. One that IsExpired then is to be closed.
   NamedSnapshot* TakeDue(absl::Duration now);
 
  private:
@@ -213,8 +219,7 @@ class NamedSnapshots {
   void Reorder(NamedSnapshot& snapshot, Change change);
   // Has the value belong to the snapshot.
   void Hold(NamedSnapshot& snapshot, FormerValues::Iterator value);
-  // Passes the value to the newest of the snapshots that have it yet, or lets
-  // it go.
+  // Passes the value to the newest snapshot that has it yet, or lets it go.
   void PassOn(FormerValues::Iterator value, LetGo& let_go);
   void EndLease(NamedSnapshot& snapshot, NamedSnapshot::Leases::iterator lease);
   void CountOverhead(const Reservation& overhead) {

@@ -67,8 +67,8 @@ void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
 
 bool HasKey(const NamespaceState& state, const NamedSnapshot& snapshot,
             absl::string_view key) {
-  return snapshot.Has(key) && (snapshot.fence == nullptr ||
-                               !snapshot.fence->IsGone(state.name, key));
+  return snapshot.Has(key) &&
+         (snapshot.owned == nullptr || snapshot.owned->Has(state.name, key));
 }
 
 absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,

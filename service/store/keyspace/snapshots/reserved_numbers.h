@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -21,52 +21,79 @@ class ReservedNumbers {
   // Bounds what is reserved at the same time.
   static constexpr size_t kMost = 1024;
 
-  // Returns whether another can be reserved, now that the time of some may be
-  // over.
-  bool HasRoom(absl::Duration now) {
-    if (numbers_.size() < kMost) return true;
-    std::erase_if(numbers_,
-                  [now](const auto& each) { return each.second.end <= now; });
-    return numbers_.size() < kMost;
-  }
-  // Gives the number, which is above all of the series, until `end`.
-  void Reserve(Series* series, uint64_t number, uint64_t uid,
-               absl::Duration end) {
-    const uint64_t before = std::exchange(series->last_number, number);
-    numbers_[uid] = {series, number, before, end};
-  }
-  // Returns the number that is reserved; nothing if there is none, or its time
-  // is over.
-  std::optional<uint64_t> Find(uint64_t uid, absl::Duration now) const {
-    const auto it = numbers_.find(uid);
-    if (it == numbers_.end() || it->second.end <= now) return std::nullopt;
-    return it->second.number;
-  }
-  // Ends a reservation whose number has a snapshot.
-  void End(uint64_t uid) { numbers_.erase(uid); }
-  // Ends a reservation, if there is one: the number is given again, if it is
-  // the last.
-  void GiveBack(uint64_t uid) {
-    const auto it = numbers_.find(uid);
-    if (it == numbers_.end()) return;
-    const Reserved& reserved = it->second;
-    if (reserved.series->last_number == reserved.number) {
-      reserved.series->last_number = reserved.number_before;
-    }
-    numbers_.erase(it);
-  }
-
- private:
   struct Reserved {
     Series* series = nullptr;
     uint64_t number = 0;
+    // Says that it has to be this one.
+    bool is_asked_for = false;
     // The last one that the series had given.
     uint64_t number_before = 0;
     absl::Duration end;
   };
 
+  // Returns whether another can be reserved.
+  bool HasRoom() const { return numbers_.size() < kMost; }
+  // Gives a number, which is above all of the series, until its end.
+  void Reserve(uint64_t uid, Reserved reserved) {
+    reserved.number_before =
+        std::exchange(reserved.series->last_number, reserved.number);
+    ends_.emplace(reserved.end, uid);
+    by_number_[{reserved.series, reserved.number}] = uid;
+    numbers_[uid] = reserved;
+  }
+  // Returns what is reserved; null if nothing is, or its time is over.
+  const Reserved* Find(uint64_t uid, absl::Duration now) const {
+    const auto it = numbers_.find(uid);
+    return it == numbers_.end() || it->second.end <= now ? nullptr
+                                                         : &it->second;
+  }
+  // Ends a reservation whose number has a snapshot, or is not needed.
+  void End(uint64_t uid) {
+    const auto it = numbers_.find(uid);
+    if (it == numbers_.end()) return;
+    const Reserved& reserved = it->second;
+    ends_.erase({reserved.end, uid});
+    by_number_.erase({reserved.series, reserved.number});
+    numbers_.erase(it);
+  }
+  // Ends a reservation, if there is one: the number is given again once it is
+  // the last.
+  void GiveBack(uint64_t uid) {
+    const auto it = numbers_.find(uid);
+    if (it == numbers_.end()) return;
+    const Reserved& given = it->second;
+    if (given.series->last_number == given.number) {
+      given.series->last_number = given.number_before;
+    }
+    const auto next = by_number_.upper_bound({given.series, given.number});
+    if (next != by_number_.end()) {
+      Reserved& follower = numbers_.find(next->second)->second;
+      if (follower.series == given.series &&
+          follower.number_before == given.number) {
+        follower.number_before = given.number_before;
+      }
+    }
+    End(uid);
+  }
+  // Gives all back whose time is over.
+  void GiveBackEnded(absl::Duration now) {
+    while (!ends_.empty() && ends_.begin()->first <= now) {
+      GiveBack(ends_.begin()->second);
+    }
+  }
+  // Ends all: their numbers are not given again.
+  void EndAll() {
+    numbers_.clear();
+    by_number_.clear();
+    ends_.clear();
+  }
+
+ private:
   // By their uids.
   std::map<uint64_t, Reserved> numbers_;
+  // Have their uids, in order of series and numbers, and of ends.
+  std::map<std::pair<const Series*, uint64_t>, uint64_t> by_number_;
+  std::set<std::pair<absl::Duration, uint64_t>> ends_;
 };
 
 }  // namespace tensorkv

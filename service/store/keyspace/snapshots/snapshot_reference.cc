@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
 
@@ -18,6 +19,8 @@ absl::string_view NameOf(Series::Cause cause) {
       return "expired";
     case Series::Cause::kKeepLast:
       return "keep_last";
+    case Series::Cause::kShareLost:
+      return "share_lost";
     default:
       return "deleted";
   }
@@ -35,6 +38,17 @@ absl::StatusOr<NamedSnapshot*> FindLatest(Series& series) {
 
 }  // namespace
 
+absl::Status CheckIsHome(const NamespaceState& state) {
+  const auto fence = state.Fence();
+  return fence == nullptr ? absl::OkStatus() : fence->CheckRead(state.name, "");
+}
+
+absl::Status CheckGivesNumbers(const NamespaceState& state) {
+  const auto fence = state.Fence();
+  return fence == nullptr ? absl::OkStatus()
+                          : fence->CheckChange(state.name, "");
+}
+
 absl::Status NoSuchSeries(absl::string_view series) {
   return WithReason(absl::NotFoundError(absl::StrCat("series ", Quoted(series),
                                                      " has no snapshot")),
@@ -42,10 +56,13 @@ absl::Status NoSuchSeries(absl::string_view series) {
                     {{"series", series}, {"latest", 0}});
 }
 
-absl::Status NoSuchSnapshot(const Series& series, uint64_t number) {
+absl::Status NoSuchSnapshot(const Series& series, uint64_t number,
+                            uint64_t uid) {
   const auto lost = std::find_if(
-      series.lost.rbegin(), series.lost.rend(),
-      [number](const Series::Lost& each) { return each.number == number; });
+      series.lost.rbegin(), series.lost.rend(), [&](const Series::Lost& each) {
+        return uid != 0 ? each.uid == uid
+                        : each.number == number && !each.is_share;
+      });
   if (lost != series.lost.rend()) {
     return WithReason(
         absl::NotFoundError(absl::StrCat(SubjectOf(series.name, number),
@@ -66,6 +83,7 @@ absl::Status NoSuchSnapshot(const Series& series, uint64_t number) {
 
 absl::StatusOr<NamedSnapshot*> FindSnapshot(
     const NamespaceState& state, const SnapshotReference& reference) {
+  if (reference.uid() == 0) RETURN_IF_ERROR(CheckIsHome(state));
   Series* const series = state.named->Find(reference.series());
   if (reference.selector_case() == SnapshotReference::kAtLeast) {
     if (series == nullptr || series->latest == 0 ||
@@ -83,7 +101,7 @@ absl::StatusOr<NamedSnapshot*> FindSnapshot(
                                    ? series->Find(reference.number())
                                    : state.named->FindUid(reference.uid());
   if (found == nullptr || found->series != series) {
-    return NoSuchSnapshot(*series, reference.number());
+    return NoSuchSnapshot(*series, reference.number(), reference.uid());
   }
   return found->is_ready ? found : nullptr;
 }

@@ -16,9 +16,18 @@ namespace tensorkv {
 
 // All are called with the namespace's mutex held.
 
+// Checks that this server is the home of the namespace, and so knows what
+// snapshots there are. Errors: those of KeyFence::View::CheckRead.
+absl::Status CheckIsHome(const NamespaceState& state);
+
+// Checks that this server gives the numbers of the namespace, which go on at
+// another home from the moment on at which they are passed on to it. Errors:
+// those of KeyFence::View::CheckChange.
+absl::Status CheckGivesNumbers(const NamespaceState& state);
+
 // Returns the snapshot, which is ready; null if the call is to wait for it.
-// Errors: NotFound (SNAPSHOT_NOT_FOUND, SNAPSHOT_LOST). REQUIRES:
-// CheckReference is OK.
+// Errors: NotFound (SNAPSHOT_NOT_FOUND, SNAPSHOT_LOST) · without a uid those of
+// CheckIsHome. REQUIRES: CheckReference is OK.
 absl::StatusOr<NamedSnapshot*> FindSnapshot(const NamespaceState& state,
                                             const SnapshotReference& reference);
 
@@ -30,9 +39,10 @@ absl::Status MissingSnapshot(const NamespaceState& state,
 // Returns the NotFound of a series that is not there (SNAPSHOT_NOT_FOUND).
 absl::Status NoSuchSeries(absl::string_view series);
 
-// Returns why there is no snapshot of that number: it was let go, or one does
-// not know of any.
-absl::Status NoSuchSnapshot(const Series& series, uint64_t number);
+// Returns why there is no snapshot of that number, or with a uid no snapshot or
+// share of that: it was let go, or one does not know of any.
+absl::Status NoSuchSnapshot(const Series& series, uint64_t number,
+                            uint64_t uid = 0);
 
 }  // namespace tensorkv
 

@@ -13,6 +13,7 @@ void SetReply(const NamedSnapshot& snapshot, CreateSnapshotReply* reply) {
   reply->set_number(snapshot.number);
   reply->set_revision(snapshot.revision);
   reply->set_uid(snapshot.uid);
+  if (snapshot.owned) reply->set_partitions(snapshot.owned->digest());
   if (!snapshot.num_keys) return;
   reply->set_num_keys(*snapshot.num_keys);
   reply->set_bytes(*snapshot.bytes);
@@ -24,8 +25,8 @@ void SetStatus(const NamedSnapshot& snapshot, absl::Duration now,
   status->set_number(snapshot.number);
   status->set_revision(snapshot.revision);
   status->set_uid(snapshot.uid);
-  for (const std::string& server : snapshot.servers) {
-    status->add_servers(server);
+  for (const ServerShare& share : snapshot.servers) {
+    status->add_servers(share.server);
   }
   EncodeTime(snapshot.create_time, status->mutable_create_time());
   if (snapshot.end < absl::InfiniteDuration()) {

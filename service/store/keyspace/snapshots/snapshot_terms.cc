@@ -102,7 +102,8 @@ absl::Status CheckSeriesName(absl::string_view field, absl::string_view name) {
 absl::StatusOr<SnapshotTerms> TermsOf(const CreateSnapshotRequest& request) {
   ASSIGN_OR_RETURN(SnapshotTerms terms, Read(request));
   terms.is_share = request.step() == CreateSnapshotRequest::PREPARE;
-  if (!terms.is_share && terms.uid != 0) {
+  const bool is_named = request.step() == CreateSnapshotRequest::NAME;
+  if (!terms.is_share && !is_named && terms.uid != 0) {
     return absl::InvalidArgumentError("uid: expected none, got one");
   }
   RETURN_IF_ERROR(CheckShare(terms));

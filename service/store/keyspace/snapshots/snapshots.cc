@@ -57,8 +57,8 @@ class Pause {
 };
 
 // Returns which numbers each series has given, some for each locking of the
-// mutex. They may be later ones than those of the snapshot: what is restored
-// goes on above them.
+// mutex. They may be later ones than those of a checkpoint: what is restored
+// goes on above them. Of a move they are the last ones.
 std::vector<std::pair<std::string, uint64_t>> SeriesOf(
     const NamespaceState& state, SnapshotSink& sink) {
   std::vector<std::pair<std::string, uint64_t>> some;
@@ -215,8 +215,11 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
       state_.environment.budgets->largest_bytes()) {
     snapshot.config.budget_bytes = 0;
   }
+  // The numbers are the home's, and are fenced with its partition.
+  const bool moves_home = stage_ == Stage::kLast && !is_of_all &&
+                          moving_->partitions()->Fences(state_.name, "");
+  if (is_of_all || moves_home) snapshot.series = SeriesOf(state_, sink_);
   if (is_of_all) {
-    snapshot.series = SeriesOf(state_, sink_);
     snapshot.clients =
         ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
                           state_.config.mode == Mode::kSync);
@@ -521,6 +524,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
       Create(snapshot.name, std::move(config), environment, snapshot.uid));
   restored->LiftBudget();
   RETURN_IF_ERROR(restored->BindRules(snapshot));
+  RETURN_IF_ERROR(restored->RestoreSeries(snapshot));
   NamespaceState& state = *restored->state_;
   RETURN_IF_ERROR(state.calls->Restore(snapshot.clients));
   const uint64_t num_ranks =
@@ -534,9 +538,6 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   state.mode->RestoreQuorums(snapshot.former_quorums);
   state.keys.Reserve(snapshot.num_keys);
   RestoreCounts(snapshot, state);
-  for (const auto& [name, latest] : snapshot.series) {
-    RETURN_IF_ERROR(state.named->RestoreSeries(name, latest));
-  }
   return restored;
 }
 

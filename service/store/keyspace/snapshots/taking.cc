@@ -2,21 +2,27 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "contract/placement.h"
+#include "contract/reason.h"
 #include "contract/slices.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/snapshots/cluster_shares.h"
 #include "service/store/keyspace/snapshots/letting_go.h"
 #include "service/store/keyspace/snapshots/snapshot_reference.h"
 #include "service/store/keyspace/snapshots/snapshot_terms.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -47,23 +53,50 @@ void CountKeys(const KeyTable& keys, NamedSnapshot& snapshot) {
   snapshot.bytes = bytes;
 }
 
-// Checks that the uid is that of no other snapshot, and of no share that was
-// let go: what is taken now would be of a later revision than the call's.
-absl::Status CheckUid(const NamedSnapshots& named, const SnapshotTerms& terms) {
+// Checks that a share can be taken: of no other snapshot's uid, and of no share
+// that was let go, since what is taken now would be of a later revision than
+// the call's.
+absl::Status CheckShare(const NamespaceState& state,
+                        const SnapshotTerms& terms) {
   if (!terms.is_share) return absl::OkStatus();
-  const Series* const series = named.Find(terms.series);
-  const std::deque<uint64_t>& lost = named.lost_shares();
-  if (series != nullptr &&
-      std::find(lost.begin(), lost.end(), terms.uid) != lost.end()) {
-    return NoSuchSnapshot(*series, *terms.number);
+  RETURN_IF_ERROR(CheckTakesShares(state));
+  const std::deque<uint64_t>& lost = state.named->lost_shares();
+  if (std::find(lost.begin(), lost.end(), terms.uid) != lost.end()) {
+    return ShareIsLost(state, terms);
   }
-  const NamedSnapshot* const earlier = named.FindUid(terms.uid);
+  const NamedSnapshot* const earlier = state.named->FindUid(terms.uid);
   if (earlier == nullptr ||
-      (earlier->is_share && earlier->series->name == terms.series)) {
+      (!earlier->is_sealed && earlier->series->name == terms.series)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "uid: expected one that no other snapshot has, got another's");
+      "uid: expected one that no other snapshot has, got another's, or that of "
+      "a share that is complete");
+}
+
+// Checks that a snapshot that is made of no shares has all keys: that no other
+// server owns any. Errors: FailedPrecondition (WRONG_SERVER).
+absl::Status CheckOwnsAll(const NamespaceState& state) {
+  const auto owned = state.Owned();
+  if (owned == nullptr) return absl::OkStatus();
+  std::vector<uint32_t> all(owned->num_partitions());
+  std::iota(all.begin(), all.end(), 0);
+  if (owned->digest() == DigestOf(all)) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "namespace ", Quoted(state.name),
+          ": expected a server that has all of its keys, for a snapshot that "
+          "is not made of shares, got one that has some")),
+      Reason::kWrongServer, {{"key", ""}});
+}
+
+// Checks that this server gives the snapshot's number, and has others take
+// numbers anew whose reservations are over. Errors: those of CheckGivesNumbers
+// and, of what is not reserved, of CheckOwnsAll.
+absl::Status CheckNumbers(NamespaceState& state, const SnapshotTerms& terms) {
+  RETURN_IF_ERROR(CheckGivesNumbers(state));
+  state.named->reserved().GiveBackEnded(state.Now());
+  return terms.uid == 0 ? CheckOwnsAll(state) : absl::OkStatus();
 }
 
 // Has others take the last numbers of the series anew that nobody will see.
@@ -85,7 +118,8 @@ uint64_t NewSnapshotUid() {
 absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   NamespaceState& state = transaction.state();
   RETURN_IF_ERROR(state.gone);
-  RETURN_IF_ERROR(CheckUid(*state.named, terms));
+  if (!terms.is_share) RETURN_IF_ERROR(CheckNumbers(state, terms));
+  RETURN_IF_ERROR(CheckShare(state, terms));
   LetAbandonedGo(transaction, terms.series);
   RETURN_IF_ERROR(state.named->Check(terms));
   const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
@@ -97,7 +131,7 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
                                RefPtr<QueuedCall> taken_by) {
   NamespaceState& state = transaction.state();
   if (terms.uid == 0) terms.uid = NewSnapshotUid();
-  // Of a call that comes in parts, what has come before is in it.
+  // If the call comes in parts, the share has the parts that came before.
   NamedSnapshot* const earlier = state.named->FindUid(terms.uid);
   if (earlier != nullptr) {
     CloseSnapshot(transaction, *earlier, NamedSnapshots::Cause::kAbandoned);
@@ -107,7 +141,12 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
   state.snapshots->BeginReading();
   snapshot.create_time = absl::Now();
   snapshot.taken_by = std::move(taken_by);
-  snapshot.fence = state.Fence();
+  snapshot.owned = state.Owned();
+  if (snapshot.is_share && !snapshot.owned->Has(state.name, "")) {
+    // At the home its reservation has the number.
+    Series& series = *snapshot.series;
+    series.last_number = std::max(series.last_number, snapshot.number);
+  }
   CountKeys(state.keys, snapshot);
   SetSnapshotAlarm(state);
   return {.number = snapshot.number, .revision = snapshot.revision};

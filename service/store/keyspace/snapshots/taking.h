@@ -24,7 +24,9 @@ uint64_t NewSnapshotUid();
 
 // Checks that a snapshot can be taken by the change that comes next, for which
 // older ones may have to go. Errors: those of CreateSnapshot, but for
-// InvalidArgument.
+// InvalidArgument · but for shares those of CheckGivesNumbers · but for shares
+// and what is to be made of them, which has its uid by then, FailedPrecondition
+// (WRONG_SERVER): other servers own keys.
 absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms);
 
 // Takes a snapshot of all that has been admitted, this transaction's changes

@@ -18,7 +18,7 @@ constexpr size_t kChangesPerLock = 4096;
 constexpr size_t kLocksPerCall = 16;
 constexpr size_t kMaxWatchReplyBytes = 256 << 10;
 
-v1::Change ToProto(const Change& change) {
+v1::Change ToProto(const RecordedChange& change) {
   v1::Change proto;
   proto.set_revision(change.revision);
   if (change.kind == ChangeKind::kSnapshot) {
@@ -32,7 +32,7 @@ v1::Change ToProto(const Change& change) {
   return proto;
 }
 
-KeyTelling TellingOf(const LogReading& reading, const Change& change) {
+KeyTelling TellingOf(const LogReading& reading, const RecordedChange& change) {
   if (change.kind == ChangeKind::kSnapshot) {
     return reading.filter.MatchesSeries(change.name) ? KeyTelling::kTold
                                                      : KeyTelling::kSkipped;
@@ -52,7 +52,7 @@ struct ChangeLog::Contents {
     return kind == ChangeKind::kSnapshot ? by_series : by_key;
   }
 
-  absl::btree_map<uint64_t, std::unique_ptr<const Change>> changes;
+  absl::btree_map<uint64_t, std::unique_ptr<const RecordedChange>> changes;
   // The names are those of the changes.
   ByName by_key;
   ByName by_series;
@@ -80,7 +80,7 @@ void ChangeLog::Add(RecentChanges::Batch batch) {
     memory_.Join(this, [this] { Trim(); });
   }
   const uint64_t told = std::max(this->told(), batch.told);
-  std::vector<Change> settled = Settle(batch, told);
+  std::vector<RecordedChange> settled = Settle(batch, told);
   if (batch.is_lost || unsettled_bytes_ > memory_.share() / 4) {
     Break();
     Clear();
@@ -96,27 +96,29 @@ void ChangeLog::Add(RecentChanges::Batch batch) {
   told_.store(told, std::memory_order_release);
 }
 
-std::vector<Change> ChangeLog::Settle(RecentChanges::Batch& batch,
-                                      uint64_t told) {
-  std::vector<Change> settled = std::exchange(unsettled_, {});
+std::vector<RecordedChange> ChangeLog::Settle(RecentChanges::Batch& batch,
+                                              uint64_t told) {
+  std::vector<RecordedChange> settled = std::exchange(unsettled_, {});
   std::move(batch.changes.begin(), batch.changes.end(),
             std::back_inserter(settled));
   const auto rest = std::stable_partition(
       settled.begin(), settled.end(),
-      [told](const Change& each) { return each.revision <= told; });
+      [told](const RecordedChange& each) { return each.revision <= told; });
   unsettled_.assign(std::make_move_iterator(rest),
                     std::make_move_iterator(settled.end()));
   settled.erase(rest, settled.end());
   unsettled_bytes_ = 0;
-  for (const Change& each : unsettled_) unsettled_bytes_ += each.bytes();
-  std::stable_sort(
-      settled.begin(), settled.end(),
-      [](const Change& a, const Change& b) { return a.revision < b.revision; });
+  for (const RecordedChange& each : unsettled_)
+    unsettled_bytes_ += each.bytes();
+  std::stable_sort(settled.begin(), settled.end(),
+                   [](const RecordedChange& a, const RecordedChange& b) {
+                     return a.revision < b.revision;
+                   });
   return settled;
 }
 
-void ChangeLog::InsertAll(absl::Span<Change> changes) {
-  for (Change& change : changes) {
+void ChangeLog::InsertAll(absl::Span<RecordedChange> changes) {
+  for (RecordedChange& change : changes) {
     Insert(std::move(change));
     // It may be that the log has to shrink by more than was added.
     TrimSome(/*max_changes=*/2);
@@ -124,11 +126,12 @@ void ChangeLog::InsertAll(absl::Span<Change> changes) {
   bytes_.store(contents_->bytes, std::memory_order_relaxed);
 }
 
-void ChangeLog::Insert(Change change) {
+void ChangeLog::Insert(RecordedChange change) {
   Contents::ByName& by_name = contents_->By(change.kind);
   const auto former = by_name.find(change.name);
   if (former != by_name.end()) {
-    const Change& before = *contents_->changes.find(former->second)->second;
+    const RecordedChange& before =
+        *contents_->changes.find(former->second)->second;
     // A key that has come from another server may be recorded after a change of
     // it which was admitted before.
     if (before.kind == change.kind && before.number > change.number) return;
@@ -136,7 +139,7 @@ void ChangeLog::Insert(Change change) {
   }
   if (change.kind == ChangeKind::kGone) return;
   const uint64_t position = last() + 1;
-  auto owned = std::make_unique<const Change>(std::move(change));
+  auto owned = std::make_unique<const RecordedChange>(std::move(change));
   contents_->bytes += owned->bytes();
   by_name.emplace(owned->name, position);
   contents_->changes.emplace_hint(contents_->changes.end(), position,
@@ -220,7 +223,7 @@ bool ChangeLog::ReadSome(const LogReading& reading, uint64_t end,
       reply.set_revision(told);
       return false;
     }
-    const Change& change = *it->second;
+    const RecordedChange& change = *it->second;
     const KeyTelling telling = TellingOf(reading, change);
     if (telling == KeyTelling::kLater) return false;
     if (telling == KeyTelling::kTold) {
@@ -239,7 +242,8 @@ bool ChangeLog::ReadSome(const LogReading& reading, uint64_t end,
 
 bool ChangeLog::Visit(
     uint64_t& position,
-    absl::FunctionRef<void(uint64_t position, const Change&)> visit) const {
+    absl::FunctionRef<void(uint64_t position, const RecordedChange&)> visit)
+    const {
   MutexLock lock(&mutex_);
   const uint64_t end = last();  // before Covers: see Break
   if (!Covers(position)) return false;

@@ -89,9 +89,9 @@ class ChangeLog {
             WatchReply& reply) const;
   // Calls `visit` for some thousand changes after the position, and moves that.
   // Returns what Covers does.
-  bool Visit(
-      uint64_t& position,
-      absl::FunctionRef<void(uint64_t position, const Change&)> visit) const;
+  bool Visit(uint64_t& position,
+             absl::FunctionRef<void(uint64_t position, const RecordedChange&)>
+                 visit) const;
 
  private:
   struct Contents;
@@ -100,10 +100,11 @@ class ChangeLog {
   void Trim();
   // Returns the changes that are settled by `told`, in their order; keeps the
   // others.
-  std::vector<Change> Settle(RecentChanges::Batch& batch, uint64_t told);
-  void InsertAll(absl::Span<Change> changes)
+  std::vector<RecordedChange> Settle(RecentChanges::Batch& batch,
+                                     uint64_t told);
+  void InsertAll(absl::Span<RecordedChange> changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Insert(Change change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Insert(RecordedChange change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(uint64_t position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Erases up to `max_changes` of the oldest. Returns whether there are more.
   bool TrimSome(size_t max_changes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -121,7 +122,7 @@ class ChangeLog {
   std::atomic<uint64_t> bytes_{0};
   // These are the teller's.
   bool has_joined_ = false;
-  std::vector<Change> unsettled_;
+  std::vector<RecordedChange> unsettled_;
   uint64_t unsettled_bytes_ = 0;
   mutable Mutex mutex_;
   std::unique_ptr<Contents> contents_ ABSL_GUARDED_BY(mutex_)

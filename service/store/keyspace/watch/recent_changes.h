@@ -19,7 +19,7 @@ namespace tensorkv {
 enum class ChangeKind : uint8_t { kValue, kDelete, kGone, kSnapshot };
 
 // A change of a key or a series.
-struct Change {
+struct RecordedChange {
   // This object, its name and its places take about so much.
   uint64_t bytes() const { return 160 + name.size(); }
 
@@ -38,7 +38,7 @@ class RecentChanges {
  public:
   // Changes in the order in which they have ended.
   struct Batch {
-    std::deque<Change> changes;
+    std::deque<RecordedChange> changes;
     uint64_t bytes = 0;
     // All effects up to this revision have ended.
     uint64_t told = 0;
@@ -69,8 +69,8 @@ class RecentChanges {
     // It can be read since now, though its revision was told before maybe.
     if (kind == ChangeKind::kSnapshot) taken_ = 0;
     if (batch_.is_lost) return;
-    Change& change = batch_.changes.emplace_back(
-        Change{std::string(name), number, revision, kind});
+    RecordedChange& change = batch_.changes.emplace_back(
+        RecordedChange{std::string(name), number, revision, kind});
     batch_.bytes += change.bytes();
     batch_.is_lost = batch_.bytes > memory_.share() / 4;
   }

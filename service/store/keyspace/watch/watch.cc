@@ -83,7 +83,7 @@ absl::Status NoSuchToken() {
 // or of one that goes on. Errors: InvalidArgument · the namespace has gone.
 absl::StatusOr<WatchToken> BeginWatch(NamespaceState& state,
                                       const WatchRequest& request) {
-  WatchToken token = {.incarnation = state.deltas->incarnation(),
+  WatchToken token = {.incarnation = state.tokens.incarnation(),
                       .is_listing = request.initial()};
   if (!request.token().empty()) {
     const auto parsed = WatchToken::Parse(request.token());
@@ -93,7 +93,7 @@ absl::StatusOr<WatchToken> BeginWatch(NamespaceState& state,
   MutexLock lock(&state.mutex);
   RETURN_IF_ERROR(state.gone);
   // No page was of so late a time; it would be waited for again and again.
-  if (token.incarnation == state.deltas->incarnation() &&
+  if (token.incarnation == state.tokens.incarnation() &&
       token.not_before > state.revisions.last()) {
     return NoSuchToken();
   }
@@ -209,7 +209,7 @@ absl::StatusOr<WatchReply> ListExisting(NamespaceState& state,
 std::optional<absl::StatusOr<WatchReply>> AnswerAtOnce(
     NamespaceState& state, const WatchTerms& terms, const WatchRequest& request,
     WatchToken& token) {
-  const bool is_covered = token.incarnation == state.deltas->incarnation() &&
+  const bool is_covered = token.incarnation == state.tokens.incarnation() &&
                           state.log->Covers(token.position);
   if (is_covered && token.is_listing) return ListExisting(state, terms, token);
   if (request.token().empty()) {

@@ -89,7 +89,7 @@ absl::StatusOr<WatchReply> ReadChanges(const NamespaceState& state,
   };
   const LogReading reading = {terms.filter, token.not_before, terms.max_changes,
                               telling};
-  const bool is_covered = token.incarnation == state.deltas->incarnation() &&
+  const bool is_covered = token.incarnation == state.tokens.incarnation() &&
                           state.log->Read(reading, token.position, reply);
   if (!is_covered) {
     return WithReason(
@@ -285,7 +285,7 @@ void WatchCalls::End(const absl::Status& status, bool for_ever) {
 void WatchCalls::MarkBehind() {
   for (bool has_more = true; has_more;) {
     MutexLock lock(&mutex_);
-    const auto mark = [this](uint64_t position, const Change& change)
+    const auto mark = [this](uint64_t position, const RecordedChange& change)
                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                             MarkBehind(position, change);
                           };
@@ -300,7 +300,7 @@ void WatchCalls::MarkBehind() {
   }
 }
 
-void WatchCalls::MarkBehind(uint64_t position, const Change& change) {
+void WatchCalls::MarkBehind(uint64_t position, const RecordedChange& change) {
   if (change.kind == ChangeKind::kSnapshot) {
     MarkAt(IdOf('s', change.name), position);
     return MarkAt("s", position);

@@ -130,7 +130,7 @@ class WatchCalls {
   absl::Status Park(const WatchCallPtr& call);
   void MarkBehind(WatchCall& call, uint64_t position)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void MarkBehind(uint64_t position, const Change& change)
+  void MarkBehind(uint64_t position, const RecordedChange& change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkAt(absl::string_view id, uint64_t position)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -49,6 +49,7 @@ std::vector<Other> Others() {
        {.gradient_guard = {.max_call_norm = 1}}},
       {"aggregation", false, {.aggregation = Aggregation::kMedian}},
       {"trim_fraction", false, {.trim_fraction = 0.25}},
+      {"sum_order", false, {.sum_order = SumOrder::kArrival}},
       {"mirrored", false, {.mirrored = true}},
   };
 }

@@ -67,7 +67,7 @@ TEST_F(PartialSumTest, SeveralTensorsOfAWorkerAreSummedOneWorkerAtATime) {
   const std::optional<PartialSum> partial = BeginPartialSum();
 
   ASSERT_TRUE(partial);
-  EXPECT_EQ(partial->rank, 1u);
+  EXPECT_EQ(partial->place, 1u);
   EXPECT_FALSE(BeginPartialSum());
 }
 

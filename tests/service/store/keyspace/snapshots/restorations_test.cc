@@ -109,7 +109,7 @@ TEST_F(RestorationsTest, NumbersOfSeriesGoOn) {
   const auto restoration = store_.StartRestoration(OnExisting::kReplace);
   ASSERT_OK(restoration->Begin(snapshot.namespaces[0]));
   ASSERT_OK(restoration->Commit());
-  // Likewise where the keys are another server's.
+  // A server that takes over another one's keys does the same.
   ScriptedBackend backend;
   MemoryTensorStore adopting({}, &backend, &alarms_);
   const auto adoption = adopting.StartAdoption({});
