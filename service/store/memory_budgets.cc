@@ -62,7 +62,7 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
       max_delta_bytes_(max_delta_bytes),
       deltas_(MakeRefCounted<ByteBudget>("deltas", max_delta_bytes)),
       changes_(
-          std::make_unique<ChangeMemory>(ChangeMemory::LimitOf(host_bytes))) {}
+          std::make_shared<ChangeMemory>(ChangeMemory::LimitOf(host_bytes))) {}
 
 uint64_t ServerBudgets::RoomForDeltas() const {
   const uint64_t most =

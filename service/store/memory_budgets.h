@@ -58,8 +58,9 @@ class ServerBudgets {
   const RefPtr<ByteBudget>& retained_on_device() const {
     return retained_on_device_;
   }
-  // Bounds what is remembered for watches, beside the budgets.
-  ChangeMemory& changes() const { return *changes_; }
+  // Bounds what is remembered for watches, beside the budgets. Logs of
+  // changes may outlive the store.
+  const std::shared_ptr<ChangeMemory>& changes() const { return changes_; }
   // Checks that snapshots need no more than they may have, with `more` bytes
   // and without `freed`, which are in use for a moment yet. Errors:
   // ResourceExhausted.
@@ -93,7 +94,7 @@ class ServerBudgets {
   const RefPtr<ByteBudget> retained_on_device_;
   const uint64_t max_delta_bytes_;
   const RefPtr<ByteBudget> deltas_;
-  const std::unique_ptr<ChangeMemory> changes_;
+  const std::shared_ptr<ChangeMemory> changes_;
 };
 
 // MemoryAccounts count what one namespace uses of one memory.

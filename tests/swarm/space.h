@@ -20,6 +20,7 @@
 #include "service/store/snapshot.h"
 #include "tests/swarm/key_ledger.h"
 #include "tests/swarm/plan.h"
+#include "tests/swarm/watched.h"
 
 namespace tensorkv::swarm {
 
@@ -138,16 +139,6 @@ struct Answered {
 
 // The namespace of a cluster in which members join and leave, and no keys are.
 inline constexpr absl::string_view kMembers = "members";
-
-// What a watch of a namespace has told.
-struct Watched {
-  std::string token;
-  // By key, or series: the last that was told, and the highest ever.
-  std::map<std::string, uint64_t> told;
-  std::map<std::string, uint64_t> floors;
-  // The last answer was that there is no more.
-  bool is_done = false;
-};
 
 // One namespace as its callers know it.
 struct Space {

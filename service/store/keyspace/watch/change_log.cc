@@ -59,10 +59,10 @@ struct ChangeLog::Contents {
   uint64_t bytes = 0;
 };
 
-ChangeLog::ChangeLog(ChangeMemory& memory)
-    : memory_(memory), contents_(std::make_unique<Contents>()) {}
+ChangeLog::ChangeLog(std::shared_ptr<ChangeMemory> memory)
+    : memory_(std::move(memory)), contents_(std::make_unique<Contents>()) {}
 
-ChangeLog::~ChangeLog() { memory_.Leave(this); }
+ChangeLog::~ChangeLog() { memory_->Leave(this); }
 
 bool WatchFilter::MatchesKey(absl::string_view name) const {
   if (key && name == *key) return true;
@@ -77,11 +77,11 @@ bool WatchFilter::MatchesSeries(absl::string_view name) const {
 
 void ChangeLog::Add(RecentChanges::Batch batch) {
   if (!std::exchange(has_joined_, true)) {
-    memory_.Join(this, [this] { Trim(); });
+    memory_->Join(this, [this] { Trim(); });
   }
   const uint64_t told = std::max(this->told(), batch.told);
   std::vector<RecordedChange> settled = Settle(batch, told);
-  if (batch.is_lost || unsettled_bytes_ > memory_.share() / 4) {
+  if (batch.is_lost || unsettled_bytes_ > memory_->share() / 4) {
     Break();
     Clear();
   } else {
@@ -163,7 +163,7 @@ void ChangeLog::Trim() {
 }
 
 bool ChangeLog::TrimSome(size_t max_changes) {
-  const uint64_t max_bytes = memory_.share() / 2;
+  const uint64_t max_bytes = memory_->share() / 2;
   for (size_t i = 0; i < max_changes && contents_->bytes > max_bytes; ++i) {
     const uint64_t oldest = contents_->changes.begin()->first;
     RaiseFloor(oldest);
@@ -194,7 +194,7 @@ void ChangeLog::Clear() {
     std::swap(contents_, forgotten);
     bytes_.store(0, std::memory_order_relaxed);
   }
-  if (std::exchange(has_joined_, false)) memory_.Leave(this);
+  if (std::exchange(has_joined_, false)) memory_->Leave(this);
 }
 
 bool ChangeLog::Read(const LogReading& reading, uint64_t& position,

@@ -62,8 +62,8 @@ struct LogReading {
 //  5. What the log tells of a key or a series never goes back.
 class ChangeLog {
  public:
-  // The memory bounds what is remembered, and outlives the log.
-  explicit ChangeLog(ChangeMemory& memory);
+  // The memory bounds what is remembered.
+  explicit ChangeLog(std::shared_ptr<ChangeMemory> memory);
   ~ChangeLog();
 
   // Returns the position of the last change.
@@ -114,7 +114,7 @@ class ChangeLog {
                 size_t& bytes, WatchReply& reply) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  ChangeMemory& memory_;
+  const std::shared_ptr<ChangeMemory> memory_;
   // These rise alone: last_ and told_ by the teller.
   std::atomic<uint64_t> last_{0};
   std::atomic<uint64_t> told_{0};

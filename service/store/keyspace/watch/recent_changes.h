@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -49,8 +50,9 @@ class RecentChanges {
   // Changes are collected for so long, at least, before they are taken.
   static constexpr absl::Duration kPause = absl::Milliseconds(10);
 
-  // The memory bounds what is collected, and outlives this.
-  explicit RecentChanges(const ChangeMemory& memory) : memory_(memory) {}
+  // The memory bounds what is collected.
+  explicit RecentChanges(std::shared_ptr<const ChangeMemory> memory)
+      : memory_(std::move(memory)) {}
 
   // Has changes collected from now on.
   void Begin() { is_on_ = true; }
@@ -72,7 +74,7 @@ class RecentChanges {
     RecordedChange& change = batch_.changes.emplace_back(
         RecordedChange{std::string(name), number, revision, kind});
     batch_.bytes += change.bytes();
-    batch_.is_lost = batch_.bytes > memory_.share() / 4;
+    batch_.is_lost = batch_.bytes > memory_->share() / 4;
   }
 
   // Returns whether there may be more to tell than what was taken, now that all
@@ -87,7 +89,7 @@ class RecentChanges {
   }
 
  private:
-  const ChangeMemory& memory_;
+  const std::shared_ptr<const ChangeMemory> memory_;
   bool is_on_ = false;
   absl::Duration last_take_ = -absl::InfiniteDuration();
   uint64_t taken_ = 0;

@@ -120,6 +120,7 @@ absl::StatusOr<bool> ListKeys(const NamespaceState& state,
     v1::Change& change = *reply.add_changes();
     change.set_key(std::string(key.name()));
     change.set_version(key.version);
+    change.set_revision(state.revisions.last());
     return absl::OkStatus();
   };
   if (terms.filter.key) {
@@ -140,12 +141,13 @@ absl::StatusOr<bool> ListKeys(const NamespaceState& state,
   return false;
 }
 
-void AddSeries(const Series& series, absl::string_view name,
-               WatchReply& reply) {
+void AddSeries(const NamespaceState& state, const Series& series,
+               absl::string_view name, WatchReply& reply) {
   if (series.latest == 0) return;
   v1::Change& change = *reply.add_changes();
   change.set_series(std::string(name));
   change.set_number(series.latest);
+  change.set_revision(state.revisions.last());
 }
 
 // Adds to `reply`, from what there is of series after the token's name. Returns
@@ -157,7 +159,7 @@ bool ListSeries(const NamespaceState& state, const WatchTerms& terms,
   if (!name.empty()) {
     const NamedSnapshots& named = *state.named;
     const Series* const series = named.Find(name);
-    if (series != nullptr) AddSeries(*series, name, reply);
+    if (series != nullptr) AddSeries(state, *series, name, reply);
     return true;
   }
   const Series::Map& all = state.named->series();
@@ -171,7 +173,7 @@ bool ListSeries(const NamespaceState& state, const WatchTerms& terms,
     CountLook();
     token.after =
         absl::StrCat(std::string(1, WatchToken::kSeriesMark), it->first);
-    AddSeries(it->second, it->first, reply);
+    AddSeries(state, it->second, it->first, reply);
   }
   return true;
 }

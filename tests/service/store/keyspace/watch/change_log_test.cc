@@ -44,7 +44,8 @@ class ChangeLogTest : public ::testing::Test {
     return told;
   }
 
-  ChangeMemory memory_{1 << 30};
+  const std::shared_ptr<ChangeMemory> memory_ =
+      std::make_shared<ChangeMemory>(1 << 30);
   RecentChanges changes_{memory_};
   ChangeLog log_{memory_};
   KeyTelling (*telling_)(absl::string_view) = TellAll;
@@ -158,7 +159,8 @@ class SmallChangeLogTest : public ::testing::Test {
     log.Add(changes.Take(1, absl::ZeroDuration()));
   }
 
-  ChangeMemory memory_{1 << 16};
+  const std::shared_ptr<ChangeMemory> memory_ =
+      std::make_shared<ChangeMemory>(1 << 16);
   RecentChanges changes_{memory_};
   ChangeLog log_{memory_};
 };
