@@ -43,9 +43,9 @@ enum class MethodKind : uint8_t {
   kBidiStream,
 };
 
-// What a caller has to be allowed. Each right includes those before it.
-// Numbered as roles in service/security/policy.proto.
-enum class Right : uint8_t { kRead = 1, kPush = 2, kAdmin = 3 };
+// What a caller has to be allowed. Each right includes those before it, and
+// kWatch. Numbered as roles in service/security/policy.proto.
+enum class Right : uint8_t { kRead = 1, kPush = 2, kAdmin = 3, kWatch = 4 };
 
 // Where a caller has to have the right: in the namespace of the call, in any
 // namespace, in all namespaces.
@@ -79,10 +79,10 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
   X(DeleteSnapshot)                  \
   X(LeaseSnapshot)
 
-// Methods about the options, rules, workers and snapshots of one namespace,
-// with a request that has a name_space, and which a Namespace answers by a
-// method of that name. Stores, their dispatch, handlers and connections treat
-// them all alike, by this list.
+// Methods about the options, rules, workers, watches and snapshots of a
+// namespace, with a request that has a name_space, and which a Namespace
+// answers by a method of that name. Stores, their dispatch, handlers and
+// connections treat them all alike, by this list.
 #define TENSORKV_NAMESPACE_METHODS(X) \
   X(UpdateNamespace)                  \
   X(SetRule)                          \
@@ -93,6 +93,7 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
   X(Join)                             \
   X(KeepAlive)                        \
   X(Leave)                            \
+  X(Watch)                            \
   TENSORKV_SNAPSHOT_METHODS(X)
 
 // Methods about the checkpoints of a server, which Checkpoints answers by a
@@ -164,7 +165,7 @@ absl::string_view NameOf(MethodKind kind);
 Repeat RepeatOf(Method method);
 
 Right RightOf(Method method);
-// Returns "read", "push" or "admin".
+// Returns "read", "push", "admin" or "watch".
 const char* NameOf(Right right);
 Scope ScopeOf(Method method);
 

@@ -54,6 +54,9 @@ void AddCheckpointCommands(CLI::App& app, Action& action);
 // Adds snapshot create, ls, show, rm.
 void AddSnapshotCommands(CLI::App& app, Action& action);
 
+// Adds watch.
+void AddWatchCommand(CLI::App& app, Action& action);
+
 // Adds import, export.
 void AddSafetensorsCommands(CLI::App& app, Action& action);
 

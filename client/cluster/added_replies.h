@@ -105,6 +105,11 @@ inline void Add(const NamespaceStatus& other, NamespaceStatus& total) {
   total.set_rounds_open(total.rounds_open() + other.rounds_open());
   total.set_rounds_closed(total.rounds_closed() + other.rounds_closed());
   total.set_rounds_failed(total.rounds_failed() + other.rounds_failed());
+  total.set_changes_told(total.changes_told() + other.changes_told());
+  total.set_watches_compacted(total.watches_compacted() +
+                              other.watches_compacted());
+  total.set_change_log_bytes(total.change_log_bytes() +
+                             other.change_log_bytes());
   total.set_calls_waiting(total.calls_waiting() + other.calls_waiting());
   AddWorkers(other.workers(), *total.mutable_workers());
   total.set_contributions_late(total.contributions_late() +

@@ -165,7 +165,7 @@ class ClusterConnection final : public TaskConnection {
                                              const PlacementPtr& known,
                                              const CallLimit& limit);
 
-  // Snapshots: the first takes one, the second is for all else about them.
+  // These are about snapshots, namespaces and rules, and what changes.
   Task<absl::StatusOr<CreateSnapshotReply>> Route(
       const CreateSnapshotRequest& request, const CallLimit& limit);
   template <typename Request>
@@ -173,8 +173,8 @@ class ClusterConnection final : public TaskConnection {
       const Request& request, const CallLimit& limit) {
     return snapshots_.Make(request, limit);
   }
-
-  // These are about namespaces and rules.
+  Task<absl::StatusOr<WatchReply>> Route(const WatchRequest& request,
+                                         const CallLimit& limit);
   Task<absl::StatusOr<CreateNamespaceReply>> Route(
       const CreateNamespaceRequest& request, const CallLimit& limit);
   Task<absl::StatusOr<DescribeNamespaceReply>> Route(

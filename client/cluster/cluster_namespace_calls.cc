@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,11 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
+#include "client/canceller.h"
 #include "client/cluster/added_replies.h"
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/merged_watch.h"
 #include "client/cluster/share_outcomes.h"
+#include "contract/duration.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -84,6 +88,36 @@ absl::Status IsOfAnotherKind(const std::string& name_space) {
           "\": was deleted and created again, of another kind (mirrored or "
           "not), while the call was made")),
       Reason::kNamespaceReplaced, {{"namespace", name_space}});
+}
+
+// Asks some of the watch's servers. If `first_ends`, the first answer ends the
+// other calls. Returns what MergedWatch::Take does.
+Task<absl::StatusOr<std::vector<size_t>>> AskOfWatch(ClusterServers& servers,
+                                                     MergedWatch& watch,
+                                                     std::vector<size_t> asked,
+                                                     bool first_ends,
+                                                     const CallLimit& limit) {
+  const bool may_end = first_ends && asked.size() > 1;
+  const auto others = may_end ? std::make_shared<Canceller>() : nullptr;
+  const Canceller::Listening listening(may_end ? limit.canceller : nullptr,
+                                       [others] { others->Cancel(); });
+  CallLimit of_all = limit;
+  if (may_end) of_all.canceller = others;
+  const auto ask =
+      [&](size_t i,
+          const CallLimit& of_one) -> Task<absl::StatusOr<WatchReply>> {
+    absl::StatusOr<WatchReply> reply = co_await servers.At(
+        watch.server(asked[i]), watch.request(asked[i]), of_one);
+    if (may_end && MergedWatch::IsAnswer(reply)) others->Cancel();
+    co_return reply;
+  };
+  std::vector<absl::StatusOr<WatchReply>> replies =
+      co_await servers.AtOnce<absl::StatusOr<WatchReply>>(asked.size(), of_all,
+                                                          ask);
+  if (limit.IsCancelled()) {
+    co_return absl::CancelledError("the caller has ended the call");
+  }
+  co_return watch.Take(asked, std::move(replies));
 }
 
 }  // namespace
@@ -187,6 +221,47 @@ Task<absl::StatusOr<ListNamespacesReply>> ClusterConnection::Route(
                       co_await servers_.Placement(limit));
   pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
   co_return MergePages(std::move(pages), request.page_size());
+}
+
+// All wait at the same time. Where the first of them has an answer, those that
+// wait for longer are asked again for what they have by then: else a busy
+// server would keep others from ever being heard.
+Task<absl::StatusOr<WatchReply>> ClusterConnection::Route(
+    const WatchRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(std::vector<std::string> servers,
+                      co_await servers_.HomeFirst(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(MergedWatch watch,
+                      MergedWatch::Create(request, std::move(servers)));
+  const CallLimit wait =
+      limit.Within(request.has_max_wait() ? DurationIn(request.max_wait())
+                                          : absl::InfiniteDuration());
+  if (watch.begins()) {
+    // Whether there is more than one to be watched, the first one says.
+    const std::vector<size_t> home = {0};
+    watch.SetMaxWait(absl::ZeroDuration());
+    CO_RETURN_IF_ERROR((co_await AskOfWatch(servers_, watch, home,
+                                            /*first_ends=*/false, limit))
+                           .status());
+    if (!watch.is_mirrored()) {
+      CO_RETURN_IF_ERROR((co_await AskOfWatch(servers_, watch, watch.From(1),
+                                              /*first_ends=*/false, limit))
+                             .status());
+    }
+    co_return watch.Reply();
+  }
+  for (;;) {
+    watch.SetMaxWait(wait.TimeLeft());
+    CO_ASSIGN_OR_RETURN(const std::vector<size_t> ended,
+                        co_await AskOfWatch(servers_, watch, watch.From(0),
+                                            /*first_ends=*/true, limit));
+    watch.SetMaxWait(absl::ZeroDuration());
+    CO_RETURN_IF_ERROR((co_await AskOfWatch(servers_, watch, ended,
+                                            /*first_ends=*/false, limit))
+                           .status());
+    if (watch.HasAnswer() || wait.TimeLeft() <= absl::ZeroDuration()) {
+      co_return watch.Reply();
+    }
+  }
 }
 
 // --- What is known of them --------------------------------------------------

@@ -54,6 +54,8 @@ class Store {
   static void RegisterKeys(pybind11::class_<Store>& store);
   // Is defined in snapshot_bindings.cc.
   static void RegisterSnapshots(pybind11::class_<Store>& store);
+  // Is defined in watch_bindings.cc.
+  static void RegisterWatches(pybind11::class_<Store>& store);
   static void RegisterNamespaces(pybind11::class_<Store>& store);
   static void RegisterServer(pybind11::class_<Store>& store);
   static void RegisterState(pybind11::class_<Store>& store);

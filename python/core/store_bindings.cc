@@ -30,6 +30,7 @@ void Store::Register(py::module_& module) {
   RegisterValues(store);
   RegisterKeys(store);
   RegisterSnapshots(store);
+  RegisterWatches(store);
   RegisterNamespaces(store);
   RegisterServer(store);
   RegisterState(store);

@@ -14,6 +14,7 @@ from tensorkv._create import create
 from tensorkv._snapshots import LeasedSnapshot
 from tensorkv._types import (
     At,
+    Change,
     CheckpointStatus,
     KeyStatus,
     NamespaceStatus,
@@ -24,6 +25,7 @@ from tensorkv._types import (
     SnapshotStatus,
     WorkerStatus,
 )
+from tensorkv._watch import Watch
 from tensorkv.client import Client
 from tensorkv.dist_kvstore import DistKVStore
 from tensorkv.errors import (
@@ -41,6 +43,7 @@ from tensorkv.errors import (
     OlderSnapshotError,
     PermissionDeniedError,
     ResourceExhaustedError,
+    RevisionCompactedError,
     SnapshotConflictError,
     SnapshotLostError,
     SnapshotNotFoundError,
@@ -56,6 +59,7 @@ __all__ = [
     "AbortedError",
     "AlreadyExistsError",
     "At",
+    "Change",
     "CheckpointStatus",
     "Client",
     "ClosedError",
@@ -76,6 +80,7 @@ __all__ = [
     "PermissionDeniedError",
     "PublishAs",
     "ResourceExhaustedError",
+    "RevisionCompactedError",
     "RowSparseArray",
     "ServerStatus",
     "Snapshot",
@@ -87,6 +92,7 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "Watch",
     "WorkerLeftError",
     "WorkerStatus",
     "create",

@@ -126,6 +126,22 @@ class Snapshot:
 
 
 @dataclasses.dataclass(frozen=True)
+class Change:
+    """What a watch tells: that a key, or a series of snapshots, has changed."""
+
+    # None where a snapshot can be read.
+    key: Optional[str]
+    # That of the key's value; 0 for one that was deleted.
+    version: int
+    deleted: bool
+    # That of the change; 0 in what `initial` tells.
+    revision: int
+    # None where a key has changed.
+    series: Optional[str]
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
 class SnapshotLease:
     """Who keeps a snapshot."""
 

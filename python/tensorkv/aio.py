@@ -165,6 +165,16 @@ class Coroutines:
 ClientCoroutines = KVStoreCoroutines = ReaderCoroutines = Coroutines
 
 
+class WatchCoroutines(Coroutines):
+    """The methods of a Watch as coroutines."""
+
+    async def next(self, timeout: Optional[float] = None) -> List[Any]:
+        # The task takes the changes, not the thread: one that is cancelled
+        # leaves them where they are.
+        await self.wait(timeout)
+        return self._target._pop_all()
+
+
 async def _made_by(
     threads: Threads, call: Callable[[], Any], priority: int
 ) -> Any:

@@ -29,6 +29,7 @@ from tensorkv._types import (
     PublishAs,
     Snapshot,
 )
+from tensorkv._watch import Watch
 from tensorkv.client import Client
 from tensorkv.kvstore import KeyList as StoreKeyList
 from tensorkv.kvstore import KVStore
@@ -333,6 +334,11 @@ class ClientCoroutines(Coroutines):
     join = _awaited(Client.join)
     barrier = _awaited(Client.barrier)
     leave = _awaited(Client.leave)
+
+class WatchCoroutines(Coroutines):
+    begin = _awaited(Watch.begin)
+    next = _awaited(Watch.next)
+    wait = _awaited(Watch.wait)
 
 class KVStoreCoroutines(Coroutines):
     @overload

@@ -33,6 +33,7 @@ from tensorkv._types import (
     SumOrder,
     namespace_status,
 )
+from tensorkv._watch import WatchVerbs
 from tensorkv.aio import MAX_CALLS, MAX_PUSHES, ClientCoroutines, Threads
 from tensorkv.errors import AlreadyExistsError, FailedPreconditionError
 
@@ -41,7 +42,7 @@ _DEFAULT_TARGET = "127.0.0.1:7363"
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Client(ValueVerbs, SnapshotVerbs):
+class Client(ValueVerbs, SnapshotVerbs, WatchVerbs):
     """The verbs of TensorKV.
 
     Every verb takes one key, a str, or a list of keys with a list of arrays. A

@@ -128,6 +128,10 @@ class WorkerLeftError(AbortedError):
     """
 
 
+class RevisionCompactedError(AbortedError):
+    """Too much has changed since a watch was told last: begin it anew."""
+
+
 class SnapshotConflictError(AbortedError):
     """Somebody else has published since: metadata["latest"] says what."""
 
@@ -201,6 +205,7 @@ _BY_CODE = {
 
 
 _BY_REASON = {
+    "REVISION_COMPACTED": RevisionCompactedError,
     "SNAPSHOT_CONFLICT": SnapshotConflictError,
     "SNAPSHOT_LOST": SnapshotLostError,
     "SNAPSHOT_NOT_FOUND": SnapshotNotFoundError,

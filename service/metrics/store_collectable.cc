@@ -19,9 +19,9 @@ using prometheus::MetricType;
 using Summaries = std::vector<NamespaceSummary>;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr const char* kWaitReasons[] = {"key",     "version",   "update",
-                                        "round",   "staleness", "barrier",
-                                        "attempt", "rules",     "snapshot"};
+constexpr const char* kWaitReasons[] = {
+    "key",     "version", "update", "round",    "staleness",
+    "barrier", "attempt", "rules",  "snapshot", "change"};
 static_assert(std::size(kWaitReasons) == kNumWaitReasons);
 
 // Takes a sample of a namespace: its value, and its labels beside that of the
@@ -177,6 +177,14 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
       family("tensorkv_contributions_guarded_total",
              "Contributions in which the gradient guard has found something.",
              MetricType::Counter, AddGuarded),
+      number("tensorkv_changes_told_total", "Changes that watches were told.",
+             MetricType::Counter, &NamespaceSummary::changes_told),
+      number("tensorkv_watches_compacted_total",
+             "Watches that were told to begin anew.", MetricType::Counter,
+             &NamespaceSummary::watches_compacted),
+      number("tensorkv_change_log_bytes",
+             "What is remembered for watches, beside the budgets.",
+             MetricType::Gauge, &NamespaceSummary::change_log_bytes),
       number("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
              MetricType::Gauge, &NamespaceSummary::slowest_lag),

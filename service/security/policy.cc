@@ -165,12 +165,15 @@ bool Policy::AllowsUnixUser(uint32_t user) const {
 }
 
 // A role that is added has to be put in order with the others here.
-static_assert(security::v1::Role_MAX == static_cast<int>(Right::kAdmin));
+static_assert(security::v1::Role_MAX == static_cast<int>(Right::kWatch));
+static_assert(security::v1::ADMIN == static_cast<int>(Right::kAdmin));
 static_assert(security::v1::READ == static_cast<int>(Right::kRead));
 static_assert(security::v1::PUSH == static_cast<int>(Right::kPush));
 
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
-  return right >= wanted && Names(callers, caller);
+  const bool has_right =
+      wanted == Right::kWatch || (right != Right::kWatch && right >= wanted);
+  return has_right && Names(callers, caller);
 }
 
 bool Policy::Names(const Patterns& patterns, absl::string_view caller) {

@@ -1,6 +1,7 @@
 #include "service/store/key_fence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -124,21 +125,23 @@ void KeyFence::MarkGone(const PartitionSet& partitions) {
   Change([&](View& view) { view.Set(partitions, View::State::kGone); });
 }
 
-void KeyFence::Own(const PartitionSet& partitions) {
+PartitionSet KeyFence::Own(const PartitionSet& partitions) {
   auto owned = std::make_shared<const OwnedPartitions>(partitions);
+  PartitionSet opened = {.num_partitions = partitions.num_partitions};
   MutexLock lock(&mutex_);
   owned_ = std::move(owned);
   const auto is_gone = [&](uint32_t partition) {
     return view_ != nullptr && partition < view_->states_.size() &&
            view_->states_[partition] == View::State::kGone;
   };
+  std::ranges::copy_if(partitions.partitions,
+                       std::back_inserter(opened.partitions), is_gone);
   // Calls that wait look at each new view.
-  if (std::ranges::none_of(partitions.partitions, is_gone)) return;
+  if (opened.partitions.empty()) return opened;
   View view = *view_;
-  for (const uint32_t each : partitions.partitions) {
-    if (is_gone(each)) view.states_[each] = View::State::kOpen;
-  }
+  view.Set(opened, View::State::kOpen);
   Replace(std::move(view));
+  return opened;
 }
 
 std::shared_ptr<const OwnedPartitions> KeyFence::owned() const {

@@ -114,8 +114,8 @@ class KeyFence {
   // calls about them fail with WRONG_SERVER.
   void MarkGone(const PartitionSet& partitions);
   // Says that the server owns `partitions` by now, and no others. Opens those
-  // of them that are gone; fenced ones stay fenced.
-  void Own(const PartitionSet& partitions);
+  // of them that are gone, and returns these; fenced ones stay fenced.
+  PartitionSet Own(const PartitionSet& partitions);
   // Returns what Own has said last; null in no cluster. Who sees an open key
   // that has come sees that it is owned.
   std::shared_ptr<const OwnedPartitions> owned() const;

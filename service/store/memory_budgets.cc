@@ -60,7 +60,9 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes, uint64_t device_bytes,
       retained_on_host_(Unbounded()),
       retained_on_device_(has_gpu() ? Unbounded() : retained_on_host_),
       max_delta_bytes_(max_delta_bytes),
-      deltas_(MakeRefCounted<ByteBudget>("deltas", max_delta_bytes)) {}
+      deltas_(MakeRefCounted<ByteBudget>("deltas", max_delta_bytes)),
+      changes_(
+          std::make_shared<ChangeMemory>(ChangeMemory::LimitOf(host_bytes))) {}
 
 uint64_t ServerBudgets::RoomForDeltas() const {
   const uint64_t most =

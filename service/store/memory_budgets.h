@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_MEMORY_BUDGETS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
+#include "service/store/change_memory.h"
 #include "service/store/namespace_summary.h"
 
 namespace tensorkv {
@@ -56,6 +58,9 @@ class ServerBudgets {
   const RefPtr<ByteBudget>& retained_on_device() const {
     return retained_on_device_;
   }
+  // Bounds what is remembered for watches, beside the budgets. Logs of
+  // changes may outlive the store.
+  const std::shared_ptr<ChangeMemory>& changes() const { return changes_; }
   // Checks that snapshots need no more than they may have, with `more` bytes
   // and without `freed`, which are in use for a moment yet. Errors:
   // ResourceExhausted.
@@ -89,6 +94,7 @@ class ServerBudgets {
   const RefPtr<ByteBudget> retained_on_device_;
   const uint64_t max_delta_bytes_;
   const RefPtr<ByteBudget> deltas_;
+  const std::shared_ptr<ChangeMemory> changes_;
 };
 
 // MemoryAccounts count what one namespace uses of one memory.

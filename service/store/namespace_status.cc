@@ -70,6 +70,9 @@ void ToProto(const NamespaceSummary& summary, v1::NamespaceStatus* proto) {
     CountsToProto(counts, proto->add_guard_counts());
   }
   proto->set_num_snapshots(summary.num_snapshots);
+  proto->set_changes_told(summary.changes_told);
+  proto->set_watches_compacted(summary.watches_compacted);
+  proto->set_change_log_bytes(summary.change_log_bytes);
 }
 
 }  // namespace tensorkv

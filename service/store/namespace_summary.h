@@ -37,8 +37,8 @@ struct DeviceMemoryUse {
 
 // Why a call waits: for a key that does not exist, for a version, for an update
 // under way, for a round, for slower workers, for a barrier, for an earlier
-// attempt of the same call, for earlier changes of rules, for a snapshot. The
-// messages' numbers follow these, from 1.
+// attempt of the same call, for earlier changes of rules, for a snapshot, for
+// what a watch may tell. The messages' numbers follow these, from 1.
 enum class WaitReason : uint8_t {
   kKey,
   kVersion,
@@ -49,8 +49,9 @@ enum class WaitReason : uint8_t {
   kAttempt,
   kRules,
   kSnapshot,
+  kChange,
 };
-inline constexpr size_t kNumWaitReasons = 9;
+inline constexpr size_t kNumWaitReasons = 10;
 
 // Counts the calls that wait, or have waited, for one reason. A call with
 // several counts for its last.
@@ -107,6 +108,9 @@ struct NamespaceSummary {
   uint64_t slowest_lag = 0;
   std::vector<GuardCounts> guard_counts;
   uint64_t num_snapshots = 0;
+  uint64_t changes_told = 0;
+  uint64_t watches_compacted = 0;
+  uint64_t change_log_bytes = 0;
   // Only metrics have it.
   ChangeCounts changes;
 };

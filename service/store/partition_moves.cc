@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -427,7 +428,16 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
-  fence_.Own(partitions);
+  const PartitionSet opened = fence_.Own(partitions);
+  if (opened.partitions.empty()) return;
+  const auto has_come = std::make_shared<const IsIn>(opened);
+  for (const std::string& name : Names()) {
+    const absl::StatusOr<NamespacePtr> found = Find(name);
+    if (!found.ok() || (*found)->is_mirrored()) continue;
+    (*found)->TellArrived([name, has_come](absl::string_view key) {
+      return (*has_come)(name, key);
+    });
+  }
 }
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {

@@ -85,6 +85,7 @@ class FakeService : public v1::Data::Service,
   TENSORKV_FAKE_RPC(GetState)
   TENSORKV_FAKE_RPC(Delete)
   TENSORKV_FAKE_RPC(List)
+  TENSORKV_FAKE_RPC(Watch)
   TENSORKV_FAKE_RPC(CreateNamespace)
   TENSORKV_FAKE_RPC(DescribeNamespace)
   TENSORKV_FAKE_RPC(ListNamespaces)

@@ -326,6 +326,8 @@ const std::set<Reason>& TestedElsewhere() {
       // snapshot_contract.cc: for one server
       Reason::kSnapshotNotFound, Reason::kSnapshotLost,
       Reason::kSnapshotNumberPassed, Reason::kSnapshotConflict,
+      // watch_contract.cc
+      Reason::kRevisionCompacted,
       // tests/service/checkpoint
       Reason::kServerRestarted,
       // tests/contract

@@ -102,7 +102,8 @@ bool Eventually(const std::function<bool()>& condition);
   DO(ReasonContractTest, __VA_ARGS__)      \
   DO(EncodingContractTest, __VA_ARGS__)    \
   DO(RowsContractTest, __VA_ARGS__)        \
-  DO(SnapshotContractTest, __VA_ARGS__)
+  DO(SnapshotContractTest, __VA_ARGS__)    \
+  DO(WatchContractTest, __VA_ARGS__)
 
 #define DECLARE_STORE_CONTRACT(suite, ...) \
   class suite : public StoreContractTest {};

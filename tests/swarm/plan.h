@@ -62,6 +62,7 @@ inline constexpr int kNumElements = kNumRows * kRowSize;
   V(FailDevice)                                                            \
   V(Snapshot)                                                              \
   V(NamedSnapshot)                                                         \
+  V(Watch)                                                                 \
   V(ResumeReader)                                                          \
   V(Restore)                                                               \
   V(Move)                                                                  \

@@ -20,6 +20,7 @@
 #include "service/store/snapshot.h"
 #include "tests/swarm/key_ledger.h"
 #include "tests/swarm/plan.h"
+#include "tests/swarm/watched.h"
 
 namespace tensorkv::swarm {
 
@@ -192,6 +193,8 @@ struct Space {
   // Calls under way that change rules, and how many have begun or ended.
   int num_ruling = 0;
   uint64_t num_rulings = 0;
+
+  Watched watched;
 
   // By rank: who had it last; kNumActors: nobody.
   std::array<uint32_t, kNumActors> last_actor = {};

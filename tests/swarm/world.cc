@@ -67,6 +67,8 @@ void World::TakePart(const Action& action) {
       return Pull(action);
     case Verb::kNamedSnapshot:
       return NamedSnapshot(action);
+    case Verb::kWatch:
+      return Watch(action);
     case Verb::kSetState:
       return SetState(action);
     case Verb::kGetState:
@@ -265,6 +267,7 @@ void World::Finish() {
           .keys = (1 << kNumKeys) - 1});
   }
   EndWaits();
+  CheckWatches();
   {
     MutexLock lock(&mutex_);
     CheckWaits("at the end");

@@ -148,6 +148,19 @@ class World final : public WorldState {
   PullReply MakeWhole(uint32_t at, const PullRequest& request, PullReply reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // --- Watches (world_watch.cc) ----------------------------------------------
+  void Watch(Action action);
+  void TakeWatched(const Call& call, const WatchRequest& request,
+                   const absl::StatusOr<WatchReply>& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The servers whose watches tell all of the namespace's keys.
+  std::vector<uint32_t> WatchedServers(const Space& space);
+  void CheckWatches();
+  void CompareWatched(uint32_t at);
+  // What there is, by key.
+  absl::StatusOr<std::map<std::string, uint64_t>> ListThere(uint32_t at);
+  void CompareSeries(uint32_t at);
+
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);
   void Restore(const Action& action);

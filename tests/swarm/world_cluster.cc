@@ -282,6 +282,8 @@ void World::Lose(const Action& action) {
           lost.saved_generations[space.plan.name] != space.generation;
     }
     CountAsLost(lost, is_given_up);
+    // Nobody knows what else it would have told.
+    for (Space& space : spaces_) space.watched = {};
     // Its callers hear nothing any more.
     for (const AttemptPtr& attempt : std::vector<AttemptPtr>(under_way_)) {
       if (&At(*attempt->call) != &lost) continue;

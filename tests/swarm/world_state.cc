@@ -24,6 +24,7 @@ bool IsCalm(Verb verb) {
       return false;
     case Verb::kList:
     case Verb::kNamedSnapshot:
+    case Verb::kWatch:
     case Verb::kKeepAlive:
     case Verb::kBarrier:
     case Verb::kMove:
@@ -242,6 +243,7 @@ void WorldState::StartAnew(Space& space) {
   space.brought = {};
   space.is_restored = false;
   space.rules.emplace();
+  space.watched = {};
   space.last_actor.fill(kNumActors);
   for (uint32_t actor = 0; actor < kNumActors; ++actor) {
     space.members[actor] = {.worker = {.rank = actor}};

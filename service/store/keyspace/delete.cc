@@ -17,10 +17,15 @@
 
 namespace tensorkv {
 
-void RemoveKey(Transaction& transaction, StoredKey& key) {
+void RemoveKey(Transaction& transaction, StoredKey& key, Removal removal) {
   NamespaceState& state = transaction.state();
   KeepBeforeRemoval(transaction, key);
   if (state.moving) state.moving->Record(key.name());
+  if (removal != Removal::kReplace) {
+    state.changes.Record(
+        removal == Removal::kDelete ? ChangeKind::kDelete : ChangeKind::kGone,
+        key.name(), 0, transaction.revision());
+  }
   KeyPtr removed = state.keys.Erase(key.name());
   removed->Retire(state.restored_versions);
   RemoveRounds(transaction, *removed);
@@ -70,8 +75,7 @@ absl::StatusOr<DeleteReply> DeleteKeys(NamespaceState& state,
     EndPullsOf(transaction, *existing);
     gone.emplace_back(key, state.LastVersionOf(*existing));
     state.version_floor = std::max(state.version_floor, gone.back().second);
-    RemoveKey(transaction, *existing);
-    transaction.MarkChanged();
+    RemoveKey(transaction, *existing, Removal::kDelete);
     ++num_deleted;
   }
   for (const size_t i : found) Wake(transaction, request.keys(i));

@@ -278,7 +278,12 @@ absl::StatusOr<InitReply> KeyCreation::InsertKeys(
                     : state_.keys.Find(request_.entries[i].key, hashes_[i]);
     reply.versions.push_back(wanted[i] ? Replace(existing, i)
                                        : existing->version);
-    if (wanted[i]) status.Update(made_(transaction_, i, *keys_[i]));
+    if (!wanted[i]) continue;
+    status.Update(made_(transaction_, i, *keys_[i]));
+    // What comes from another server is told once it is this one's.
+    if (source_ == KeySource::kServer) continue;
+    state_.changes.Record(ChangeKind::kValue, keys_[i]->name(),
+                          keys_[i]->version, transaction_.revision());
   }
   for (const InitEntry& entry : request_.entries) {
     Wake(transaction_, entry.key);
@@ -298,7 +303,7 @@ Version KeyCreation::Replace(StoredKey* existing, size_t entry) {
     EndPullsOfRounds(transaction_, *existing,
                      [&] { return WasReplaced(existing->name()); });
     state_.watches.Move(existing, key.get());
-    RemoveKey(transaction_, *existing);
+    RemoveKey(transaction_, *existing, Removal::kReplace);
   } else {
     key->version = state_.version_floor + 1;
   }

@@ -14,9 +14,13 @@ namespace tensorkv {
 
 class Transaction;
 
+// Says why a key is removed: it was deleted, another takes its place, or it is
+// another server's. Watches hear of the first.
+enum class Removal { kDelete, kReplace, kGone };
+
 // Removes a key and its rounds from the namespace; open snapshots keep what
 // they lack of it. REQUIRES: the mutex is held.
-void RemoveKey(Transaction& transaction, StoredKey& key);
+void RemoveKey(Transaction& transaction, StoredKey& key, Removal removal);
 
 // Keys that have gone, with the last versions that they may have had.
 using GoneKeys = std::vector<std::pair<std::string, Version>>;

@@ -27,7 +27,8 @@ constexpr size_t kMaxLooks = 1 << 14;
 
 // Returns the namespace's counts. REQUIRES: the mutex is held.
 NamespaceSummary Numbers(const NamespaceState& state,
-                         const WaitStatus& attempts) {
+                         const WaitStatus& attempts,
+                         const WatchCalls::Counts& watches) {
   NamespaceSummary status;
   status.name = state.name;
   status.uid = state.uid;
@@ -40,10 +41,12 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.rounds_open = state.counts.rounds_open;
   status.rounds_closed = state.counts.rounds_closed;
   status.rounds_failed = state.counts.rounds_failed;
-  status.calls_waiting = state.waits.num_parked() + attempts.calls_waiting;
+  status.calls_waiting = state.waits.num_parked() + attempts.calls_waiting +
+                         watches.waits.calls_waiting;
   status.waits.assign(state.waits.statuses().begin(),
                       state.waits.statuses().end());
   status.waits[static_cast<size_t>(attempts.reason)] = attempts;
+  status.waits[static_cast<size_t>(watches.waits.reason)] = watches.waits;
   status.live_workers = state.workers->num_live();
   status.lease_expirations = state.workers->num_expirations();
   status.contributions_late = state.counts.contributions_late;
@@ -52,6 +55,9 @@ NamespaceSummary Numbers(const NamespaceState& state,
   status.guard_counts = state.counts.guarded;
   status.num_snapshots = state.named->num_ready();
   status.changes = state.changes_sent.counts();
+  status.changes_told = watches.changes_told;
+  status.watches_compacted = watches.watches_compacted;
+  status.change_log_bytes = state.log->bytes();
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;
@@ -145,6 +151,7 @@ bool Namespace::ReadsInPlace() const {
 
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = state_->calls->waits();
+  const WatchCalls::Counts watches = state_->watch_calls->counts();
   const std::shared_ptr<const RuleBindings> bound = state_->Bindings();
   NamespaceStatus status;
   for (const RuleBinding& binding : bound->List()) {
@@ -158,7 +165,7 @@ NamespaceStatus Namespace::Describe() const {
   std::vector<MemberStatus> members;
   {
     MutexLock lock(&state_->mutex);
-    summary = Numbers(*state_, attempts);
+    summary = Numbers(*state_, attempts, watches);
     config = state_->config;
     members = state_->workers->List(state_->Now());
   }
@@ -173,8 +180,9 @@ NamespaceStatus Namespace::Describe() const {
 
 NamespaceSummary Namespace::Summarize() const {
   const WaitStatus attempts = state_->calls->waits();
+  const WatchCalls::Counts watches = state_->watch_calls->counts();
   MutexLock lock(&state_->mutex);
-  return Numbers(*state_, attempts);
+  return Numbers(*state_, attempts, watches);
 }
 
 std::vector<OpenRound> Namespace::OpenRounds() const {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -97,16 +98,14 @@ class Namespace {
   // until `sink` has all.
   absl::Status TakeSnapshot(SnapshotSink& sink);
 
-  // The next ones fence and move keys as PartitionMoves says.
-  //
-  // Fences the keys of the fence's partitions, but for contributions up to the
-  // last step of which any of them has a round open.
+  // The next ones fence and move keys as PartitionMoves says. Fences the keys
+  // of the fence's partitions, but for contributions up to the last step of
+  // which any of them has a round open.
   void FenceKeys();
-  // Fences them for all steps, unless a round of theirs is open or must be
-  // pushed again. Returns whether it has fenced them.
+  // Fences them for all steps, and returns true, unless a round of theirs is
+  // open or must be pushed again.
   bool FenceKeysIfIdle();
-  // Looks again at all waiting calls after FenceReads of the fence: calls
-  // that it keeps out now end.
+  // Ends the waiting calls that the fence keeps out after its FenceReads.
   void WakeForFence();
   // Passes the keys that `partitions` fences to `sink` as
   // PartitionMoves::TakeChanges does, until EndMove those alone that have
@@ -121,12 +120,13 @@ class Namespace {
   void EndStage(bool is_sent);
   // Has the next move send all keys.
   void EndMove();
-  // Removes the keys whose names are `chosen`, as if they had never been:
-  // neither waiting calls nor the observer hear of it. Locks the mutex for some
-  // keys at a time.
+  // Removes the keys whose names are `chosen`, as if they had never been: no
+  // call that waits, nor the observer, hears of it. Locks the mutex for some.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Removes the keys of these names that are there, in the same way.
   void DropKeys(absl::Span<const std::string> names);
+  // Has watches told soon of the keys that are `chosen`: they are here by now.
+  void TellArrived(std::function<bool(absl::string_view key)> chosen);
   // Gets ready for keys of this namespace that come from another server. If
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.

@@ -62,10 +62,13 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       tensor_placement(TensorPlacement::Create(environment.device, &memory)),
       named(std::make_unique<NamedSnapshots>(memory.host().retained,
                                              memory.metadata())),
+      log(std::make_unique<ChangeLog>(environment.budgets->changes())),
+      watch_calls(std::make_unique<WatchCalls>(*this)),
       mode(std::move(its_mode)),
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
-      bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
+      bindings(std::make_shared<const RuleBindings>(std::move(rule))),
+      changes(environment.budgets->changes()) {}
 
 absl::Status NamespaceState::NoSuchKey(absl::string_view key) const {
   return WithReason(

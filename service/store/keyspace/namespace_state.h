@@ -37,6 +37,9 @@
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/tensor_placement.h"
 #include "service/store/keyspace/waits.h"
+#include "service/store/keyspace/watch/change_log.h"
+#include "service/store/keyspace/watch/recent_changes.h"
+#include "service/store/keyspace/watch/watch_calls.h"
 #include "service/store/keyspace/workers/worker_group.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/store_observer.h"
@@ -81,8 +84,8 @@ struct NamespaceCounts {
 // Locks are taken in this order: large_calls_mutex, mutex, and those of the
 // alarms and of a Cancellation, under which nothing of a namespace is called.
 // The mutex of the store is taken with none of these held; those of the call
-// window and of the task pool never with `mutex`. No answer is sent under
-// `mutex`, and no update runs; no memory of a device is allocated, and no
+// window, of the task pool and of watches never with `mutex`. No answer is sent
+// under `mutex`, and no update runs; no memory of a device is allocated, and no
 // pattern is matched. What takes so long that others must wait for all of it,
 // as a change of rules, is no lock but a RulesHold, for which calls wait
 // without a thread. Who takes a snapshot takes the mutex for some keys at a
@@ -188,6 +191,9 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   const std::unique_ptr<TensorPlacement> tensor_placement;
   const std::unique_ptr<NamedSnapshots> named ABSL_PT_GUARDED_BY(mutex);
   ChangesSent changes_sent;
+  // What watches may be told, and those that wait for it.
+  const std::unique_ptr<ChangeLog> log;
+  const std::unique_ptr<WatchCalls> watch_calls;
   // Applies pushes. `memory` counts what it keeps.
   const std::unique_ptr<PushMode> mode;
   // The answers to the calls made in this namespace.
@@ -231,6 +237,9 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);
   EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);
   EarliestAlarm snapshot_alarm ABSL_GUARDED_BY(mutex);
+  // What has ended that `log` has not taken yet, and when it does.
+  RecentChanges changes ABSL_GUARDED_BY(mutex);
+  EarliestAlarm change_alarm ABSL_GUARDED_BY(mutex);
   NamespaceCounts counts ABSL_GUARDED_BY(mutex);
 };
 

@@ -7,6 +7,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/updates/update_runner.h"
+#include "service/store/keyspace/watch/watch_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -17,12 +18,13 @@ void Transaction::Lock() {
 }
 
 // Here the told revision may have risen. Whoever must see all effects in their
-// order, such as a watch or a standby, listens here.
+// order, such as a standby, listens here.
 void Transaction::Unlock() {
   if (!is_locked_) return;
   if (state_.named->NextReady(state_.revisions.told()) != nullptr) {
     OpenReadySnapshots(*this);
   }
+  ScheduleTelling(state_);
   revision_ = 0;
   state_.keys.ReleaseErased([this](KeyPtr key) { Drop(std::move(key)); });
   is_locked_ = false;

@@ -147,6 +147,8 @@ void Namespace::InterruptWaits(const absl::Status& status) {
   Transaction transaction(*state_);
   FailCalls(
       transaction, [](const WaitingCall&) { return true; }, status);
+  transaction.Unlock();
+  state_->watch_calls->End(status, /*for_ever=*/false);
 }
 
 void Namespace::EndWaits(const absl::Status& status) {
@@ -155,6 +157,7 @@ void Namespace::EndWaits(const absl::Status& status) {
     state_->end_of_waits = status;
   }
   InterruptWaits(status);
+  state_->watch_calls->End(status, /*for_ever=*/true);
   state_->calls->EndWaits(status);
 }
 

@@ -337,6 +337,16 @@ $ pull w -n n -o json -t 5s
 $ stat w -d -n n
 ...
 digest:...)"},
+    {"Watch", R"(
+$ init w/a w/b x --shape=1 --fill=2
+$ watch w/ --initial --count=2
+revision  key  version  deleted  series  number
+0         w/a  1        ...
+0         w/b  1        ...
+$ snapshot create policy --number=42
+...
+$ -o json watch --series=policy --initial --count=1
+{"key":"",...,"series":"policy","number":"42"})"},
     {"Snapshots", R"(
 $ init w/a w/b x --shape=1 --fill=2
 $ snapshot create policy --prefix w/ --metadata loss=0.5 --metadata by=a=b

@@ -55,6 +55,15 @@ def snapshots(client: tensorkv.Client, array: Floats) -> None:
     print([lease.caller for lease in leases], client.delete_snapshot("policy"))
 
 
+def watches(client: tensorkv.Client) -> None:
+    watch: tensorkv.Watch = client.watch("a", series="policy", initial=True)
+    for change in watch:
+        key: Optional[str] = change.key
+        print(key, change.version, change.number, watch.token)
+    changes: List[tensorkv.Change] = watch.begin().next(timeout=3)
+    print(changes)
+
+
 async def coroutines(array: Floats) -> None:
     client = tensorkv.Client("host:1")
     pulled: Floats = await client.aio.pull("a", wait=True)
@@ -69,6 +78,8 @@ async def coroutines(array: Floats) -> None:
         "a", again, publish_as=tensorkv.PublishAs("policy")
     )
     print(published.number, (await client.aio.describe_snapshot("policy")).at)
+    async for change in client.watch(key="a"):
+        print(change.deleted, await client.watch().aio.next(timeout=1))
     kv = tensorkv.create()
     await kv.aio.push("a", array)
     same: Floats = await kv.aio.broadcast("a", array, out=array)

@@ -160,6 +160,20 @@ TEST(PolicyTest, GrantsRightsInNamespaces) {
   EXPECT_FALSE(policy.AllowsSomewhere(Right::kRead, "anonymous"));
 }
 
+TEST(PolicyTest, WhoeverMayReadMayWatchAndNotTheOtherWayRound) {
+  ASSERT_OK_AND_ASSIGN(const Policy policy, Policy::Parse(R"(
+    grants { callers: "token:w" namespaces: "n" role: WATCH }
+    grants { callers: "token:r" namespaces: "n" role: READ })"));
+
+  for (const char* caller : {"token:w", "token:r"}) {
+    EXPECT_TRUE(policy.AllowsIn("n", Right::kWatch, caller));
+    EXPECT_FALSE(policy.AllowsIn("m", Right::kWatch, caller));
+    EXPECT_FALSE(policy.AllowsIn("n", Right::kPush, caller));
+    EXPECT_EQ(policy.AllowsIn("n", Right::kRead, caller),
+              caller == absl::string_view("token:r"));
+  }
+}
+
 TEST(PolicyTest, AnonymousCallersAreMeantByTheirNameAlone) {
   ASSERT_OK_AND_ASSIGN(
       const Policy policy,

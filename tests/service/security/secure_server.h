@@ -150,6 +150,7 @@ inline std::string TokenLine(const std::string& name) {
 }
 
 inline constexpr char kPolicy[] = R"(
+grants { callers: "token:watcher" namespaces: "team" role: WATCH }
 grants { callers: "token:reader" namespaces: "team" role: READ }
 grants { callers: "token:pusher" namespaces: "team" role: PUSH }
 grants { callers: "token:admin" namespaces: "team" role: ADMIN }
@@ -168,7 +169,7 @@ class SecureServerTest : public ::testing::Test {
     Write("policy", kPolicy);
     std::string tokens;
     for (const char* name :
-         {"reader", "pusher", "admin", "elsewhere", "root"}) {
+         {"watcher", "reader", "pusher", "admin", "elsewhere", "root"}) {
       tokens += TokenLine(name);
     }
     Write("tokens", tokens);

@@ -23,8 +23,8 @@ namespace secure_server_test {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-// What each method takes, written down anew: r(ead), p(ush) or a(dmin) in the
-// namespace, s: any right anywhere, S: an admin's for the whole server.
+// What each method takes, written down anew: w(atch), r(ead), p(ush) or a(dmin)
+// in the namespace, s: any right anywhere, S: an admin's for the whole server.
 const std::map<std::string, char>& Table() {
   static const auto* const table =
       new std::map<std::string, char>{{"Init", 'p'},
@@ -38,6 +38,7 @@ const std::map<std::string, char>& Table() {
                                       {"Delete", 'a'},
                                       {"List", 'r'},
                                       {"Stat", 'r'},
+                                      {"Watch", 'w'},
                                       {"CreateNamespace", 'a'},
                                       {"SetRule", 'a'},
                                       {"UnsetRule", 'a'},
@@ -86,8 +87,9 @@ TEST_F(SecureServerTest, EachMethodTakesItsRight) {
   Start(Options());
   // By caller, what it may call.
   const std::map<std::string, std::string> rights = {
-      {"", ""},          {"elsewhere", "s"}, {"reader", "sr"},
-      {"pusher", "srp"}, {"admin", "srpa"},  {"root", "srpaS"}};
+      {"", ""},           {"elsewhere", "s"}, {"watcher", "sw"},
+      {"reader", "swr"},  {"pusher", "swrp"}, {"admin", "swrpa"},
+      {"root", "swrpaS"}};
 
   ASSERT_EQ(Table().size(), kNumMethods);
   for (const Method method : kAllMethods) {

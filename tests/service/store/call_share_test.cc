@@ -85,6 +85,18 @@ TEST(CallShareTest, IsKeptWhileTheCallWaitsForAThreadButNotForOthers) {
     store.Pull(pull, give(given), [](const auto&) {});
   }
   EXPECT_TRUE(share.expired());
+
+  // A watch waits at its caller's expense.
+  WatchRequest watch;
+  watch.set_prefix("");
+  watch.set_token(testing::MakeNow(store, watch)->token());
+  {
+    const auto given = std::make_shared<int>();
+    store.Watch(watch, give(given), [](const auto&) {});
+  }
+  EXPECT_FALSE(share.expired());
+  store.CancelWaits();
+  EXPECT_TRUE(share.expired());
 }
 
 }  // namespace

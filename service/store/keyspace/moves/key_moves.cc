@@ -1,6 +1,7 @@
 // Moves keys of a namespace to another server, and from one.
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,7 +87,7 @@ void RepeatFrom(Transaction& transaction, Step step) {
 void Drop(Transaction& transaction, StoredKey& key) {
   NamespaceState& state = transaction.state();
   state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
-  RemoveKey(transaction, key);
+  RemoveKey(transaction, key, Removal::kGone);
   transaction.MarkChanged();
 }
 
@@ -149,6 +150,26 @@ void Namespace::DropKeys(absl::Span<const std::string> names) {
       if (key != nullptr) Drop(transaction, *key);
     }
   }
+}
+
+void Namespace::TellArrived(std::function<bool(absl::string_view)> chosen) {
+  state_->SubmitRead([state = state_, chosen = std::move(chosen)] {
+    std::string walked;
+    bool has_more = true;
+    while (has_more) {
+      Transaction transaction(*state, Transaction::Thread::kOwn);
+      if (!state->changes.is_on()) return;
+      const std::vector<StoredKey*> keys =
+          state->keys.List("", walked, kKeysPerLock);
+      has_more = keys.size() == kKeysPerLock;
+      if (has_more) walked = std::string(keys.back()->name());
+      for (const StoredKey* const key : keys) {
+        if (!chosen(key->name())) continue;
+        state->changes.Record(ChangeKind::kValue, key->name(), key->version,
+                              transaction.revision());
+      }
+    }
+  });
 }
 
 void Namespace::EndStage(bool is_sent) {

@@ -154,10 +154,12 @@ absl::StatusOr<CreateSnapshotReply> NameNow(
   share.servers = std::move(naming.servers);
   state.named->Name(share, number, std::move(naming.terms), more.host,
                     state.Now());
+  state.changes.Record(ChangeKind::kSnapshot, series.name, number,
+                       transaction.revision());
   const CreateSnapshotReply reply = NamedReply(share);
   TrimSeries(transaction, series);
   Wake(transaction, SnapshotTopic(series.name));
-  WatchSnapshots(state);
+  SetSnapshotAlarm(state);
   return reply;
 }
 

@@ -70,7 +70,7 @@ void Namespace::LeaseSnapshot(LeaseSnapshotRequest request, CallContext context,
       RETURN_IF_ERROR(CheckRoom(*state, {.host = NamedSnapshots::BytesOf(id)}));
     }
     RETURN_IF_ERROR(state->named->Lease(snapshot, id, now + duration, now));
-    WatchSnapshots(*state);
+    SetSnapshotAlarm(*state);
     return ReplyOf(snapshot);
   };
   StartAtSnapshot<LeaseSnapshotReply>(*state_, request.at(), std::move(context),

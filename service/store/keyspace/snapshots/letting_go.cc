@@ -106,12 +106,12 @@ void EndDue(NamespaceState& state) {
     }
     TrimSeries(transaction, series);
   }
-  WatchSnapshots(state);
+  SetSnapshotAlarm(state);
 }
 
 }  // namespace
 
-void WatchSnapshots(NamespaceState& state) {
+void SetSnapshotAlarm(NamespaceState& state) {
   state.snapshot_alarm.RingAt(state.named->next_due(), state, &EndDue);
 }
 

@@ -40,7 +40,7 @@ absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
 void TrimSeries(Transaction& transaction, Series& series);
 
 // Has an alarm end leases, and snapshots whose time is over.
-void WatchSnapshots(NamespaceState& state);
+void SetSnapshotAlarm(NamespaceState& state);
 
 }  // namespace tensorkv
 

@@ -148,7 +148,7 @@ PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
     series.last_number = std::max(series.last_number, snapshot.number);
   }
   CountKeys(state.keys, snapshot);
-  WatchSnapshots(state);
+  SetSnapshotAlarm(state);
   return {.number = snapshot.number, .revision = snapshot.revision};
 }
 
@@ -179,7 +179,11 @@ void OpenReadySnapshots(Transaction& transaction) {
     }
     Series& series = *next->series;
     state.named->SetReady(*next);
-    if (!next->is_share) TrimSeries(transaction, series);
+    if (!next->is_share) {
+      state.changes.Record(ChangeKind::kSnapshot, series.name, next->number,
+                           next->revision);
+      TrimSeries(transaction, series);
+    }
     Wake(transaction, SnapshotTopic(series.name));
   }
 }

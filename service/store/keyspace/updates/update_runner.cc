@@ -147,6 +147,11 @@ void EndItems(Transaction& transaction, UpdatePass& pass,
     pass.Complete(item, status, state.restored_versions);
     num_ok += status.ok();
     num_accessed += status.ok() && pass.AccessOf(item) != nullptr;
+    if (state.changes.is_on() && status.ok() && !key.is_removed &&
+        pass.AccessOf(item) == nullptr) {
+      state.changes.Record(ChangeKind::kValue, key.name(), key.version,
+                           origin.revision);
+    }
     if (item.extras != UpdatePass::Item::kNone || item.round != 0 ||
         key.value_is_kept) {
       EndRest(transaction, pass, item, status);

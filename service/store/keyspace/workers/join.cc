@@ -146,7 +146,7 @@ absl::StatusOr<JoinReply> AddWorker(Transaction& transaction,
       state.workers->Join(request.worker_name(), lease, request.epoch(),
                           request.replaces_epoch(), state.mode->StepOfJoiner(),
                           state.Now(), wanted_rank));
-  WatchLeases(state);
+  SetLeaseAlarm(state);
   JoinReply reply;
   SetWorker(worker, reply.mutable_worker());
   reply.set_num_workers(state.workers->num_workers());

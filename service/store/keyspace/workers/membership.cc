@@ -69,7 +69,7 @@ void EndLeases(NamespaceState& state) {
     LoseWorkers(transaction, ranks);
     OnWorkersGone(transaction, ranks);
   }
-  WatchLeases(state);
+  SetLeaseAlarm(state);
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks) {
   EndBarriers(transaction);
 }
 
-void WatchLeases(NamespaceState& state) {
+void SetLeaseAlarm(NamespaceState& state) {
   state.lease_alarm.RingAt(state.workers->next_expiry(), state, &EndLeases);
 }
 

@@ -20,7 +20,7 @@ void LoseWorkers(Transaction& transaction, absl::Span<const uint32_t> ranks);
 void OnWorkersGone(Transaction& transaction, absl::Span<const uint32_t> ranks);
 
 // Has an alarm ring when the next lease ends. REQUIRES: the mutex is held.
-void WatchLeases(NamespaceState& state);
+void SetLeaseAlarm(NamespaceState& state);
 
 }  // namespace tensorkv
 
