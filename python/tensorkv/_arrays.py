@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 from tensorkv import _core
+from tensorkv._types import NDArray
 
 try:
     from numpy._core import multiarray
@@ -34,9 +35,9 @@ _NATIVE_NAMES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()
 _dtype_of = operator.attrgetter("dtype")
 
 
-def _dtypes() -> Dict[str, np.dtype]:
+def _dtypes() -> Dict[str, Any]:
     """Dtypes by their names in the store."""
-    dtypes = {
+    dtypes: Dict[str, Any] = {
         f"{name[0]}{8 * int(name[1])}": np.dtype(name) for name in _NATIVE_NAMES
     }
     dtypes["bool"] = np.dtype(np.bool_)
@@ -104,7 +105,7 @@ def is_array(value: Any) -> bool:
     return not isinstance(value, (list, tuple))
 
 
-def as_numpy(value: Any) -> np.ndarray:
+def as_numpy(value: Any) -> NDArray:
     """`value` as a NumPy array that shares its memory.
 
     Errors: TypeError for bfloat16 of PyTorch without the package ml_dtypes.
@@ -118,7 +119,7 @@ def as_numpy(value: Any) -> np.ndarray:
                 f"the array is of dtype {short}: expected the package "
                 f"ml_dtypes with {name}, which is not installed"
             )
-        return array.view(getattr(ml_dtypes, name))
+        value = array.view(getattr(ml_dtypes, name))
     return np.asarray(value if hasattr(value, "dtype") else memoryview(value))
 
 
@@ -143,6 +144,6 @@ def name_of(dtype: Any) -> str:
     return f"{dtype.kind}{dtype.itemsize * 8}"
 
 
-def dtype_name(array: np.ndarray) -> str:
+def dtype_name(array: NDArray) -> str:
     """The name of an array's dtype in the store."""
     return name_of(array.dtype)

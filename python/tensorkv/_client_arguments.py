@@ -15,16 +15,19 @@ from typing import (
     Sequence,
     Tuple,
     Union,
+    overload,
 )
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core
 from tensorkv._types import At, PublishAs
 
+Array = Any
+KeyList = Union[List[str], Tuple[str, ...]]
 Keys = Union[str, Sequence[str]]
 
 
-def as_list(keys: Keys, values: Any, what: str) -> tuple:
+def as_list(keys: Keys, values: Any, what: str) -> Tuple[List[str], Any]:
     """Keys and what belongs to each, as lists."""
     if isinstance(keys, str):
         return [keys], [values]
@@ -43,6 +46,11 @@ def as_list(keys: Keys, values: Any, what: str) -> tuple:
     return names, None if values is None else list(values)
 
 
+def answer(key: Keys, answers: List[Any]) -> Any:
+    """The answer of one key, or the list of those of several."""
+    return answers[0] if isinstance(key, str) else answers
+
+
 def within(timeout: Optional[float]) -> ContextManager[Any]:
     """Bounds the calls of the block by so many seconds, if they are given."""
     if timeout is None:
@@ -50,11 +58,21 @@ def within(timeout: Optional[float]) -> ContextManager[Any]:
     return _core.CallScope(timeout)
 
 
-def at_fields(at: Optional[At]) -> Optional[Tuple[Any, ...]]:
+@overload
+def at_fields(at: At) -> _core.AtFields: ...
+@overload
+def at_fields(at: Optional[At]) -> Optional[_core.AtFields]: ...
+def at_fields(at: Optional[At]) -> Any:
     return None if at is None else (at.series, at.number, at.at_least)
 
 
-def publish_fields(wanted: Optional[PublishAs]) -> Optional[Tuple[Any, ...]]:
+@overload
+def publish_fields(wanted: PublishAs) -> _core.PublishFields: ...
+@overload
+def publish_fields(
+    wanted: Optional[PublishAs],
+) -> Optional[_core.PublishFields]: ...
+def publish_fields(wanted: Optional[PublishAs]) -> Any:
     if wanted is None:
         return None
     if isinstance(wanted.prefixes, str):

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
-from tensorkv._types import KeyStatus
+from tensorkv._types import KeyStatus, NDArray
 from tensorkv.errors import InvalidArgumentError, UnimplementedError
 from tensorkv.row_sparse import RowSparseArray, row_ids_of
 
@@ -66,7 +66,9 @@ def first_values(key: Keys, value: Any) -> List[Array]:
     return [each[0] for each in lists]
 
 
-def by_key(keys: List[str], values: List[List[Array]]) -> tuple:
+def by_key(
+    keys: List[str], values: List[List[Array]]
+) -> Tuple[List[str], List[List[Array]]]:
     """Each key once, with all that belongs to it."""
     grouped: Dict[str, List[Array]] = {}
     for key, parts in zip(keys, values):
@@ -74,7 +76,9 @@ def by_key(keys: List[str], values: List[List[Array]]) -> tuple:
     return list(grouped), list(grouped.values())
 
 
-def flat(keys: List[str], values: List[List[Array]]) -> tuple:
+def flat(
+    keys: List[str], values: List[List[Array]]
+) -> Tuple[List[str], List[Array]]:
     """A key for each array."""
     if all(len(parts) == 1 for parts in values):
         return keys, [parts[0] for parts in values]
@@ -142,12 +146,12 @@ def ids_like(outs: List[List[Array]], row_ids: Any) -> List[List[Array]]:
 class PullOfRows:
     """Rows of a key, and the outs that they fill."""
 
-    def __init__(self, key: str, rows: np.ndarray):
+    def __init__(self, key: str, rows: NDArray):
         self.key = key
         self.rows = rows
-        self.outs: List[np.ndarray] = []
+        self.outs: List[NDArray] = []
 
-    def check(self, value: np.ndarray) -> None:
+    def check(self, value: NDArray) -> None:
         """Whether all outs take the rows. Errors: InvalidArgumentError."""
         last = self.rows[-1] if self.rows.size else -1
         for out in self.outs:
@@ -163,7 +167,7 @@ class PullOfRows:
                     f"got {out.dtype}{list(out.shape)}"
                 )
 
-    def fill(self, value: np.ndarray) -> None:
+    def fill(self, value: NDArray) -> None:
         for out in self.outs:
             out[...] = 0
             out[self.rows] = value

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Dict, Union
+from typing import Any, Dict, Union
 
 import numpy as np
 
+from tensorkv._types import NDArray
 from tensorkv.errors import InvalidArgumentError
 
 _DTYPES = {"F32": "<f4", "F64": "<f8", "U64": "<u8"}
@@ -18,12 +19,12 @@ _HEADER_ALIGNMENT = 8
 Path = Union[str, "os.PathLike[str]"]
 
 
-def save_file(path: Path, tensors: Dict[str, np.ndarray]) -> None:
+def save_file(path: Path, tensors: Dict[str, NDArray]) -> None:
     """Writes arrays of the dtypes that states have.
 
     A file that was there stays until the new one is whole.
     """
-    header: Dict[str, dict] = {}
+    header: Dict[str, Any] = {}
     end = 0
     for name, array in tensors.items():
         begin, end = end, end + array.nbytes
@@ -48,7 +49,7 @@ def save_file(path: Path, tensors: Dict[str, np.ndarray]) -> None:
         raise
 
 
-def load_file(path: Path) -> Dict[str, np.ndarray]:
+def load_file(path: Path) -> Dict[str, NDArray]:
     """Reads what save_file has written."""
     with open(path, "rb") as file:
         content = file.read()
@@ -60,7 +61,7 @@ def load_file(path: Path) -> Dict[str, np.ndarray]:
         ) from error
 
 
-def _parse(content: bytes) -> Dict[str, np.ndarray]:
+def _parse(content: bytes) -> Dict[str, NDArray]:
     header_bytes = int.from_bytes(content[:8], "little")
     if len(content) < 8 + header_bytes:
         raise ValueError("the file ends within its header")

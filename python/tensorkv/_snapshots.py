@@ -8,6 +8,7 @@ import time
 import uuid
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from tensorkv import _core
 from tensorkv._client_arguments import at_fields, publish_fields, within
 from tensorkv._types import (
     At,
@@ -35,7 +36,7 @@ class SnapshotVerbs:
     it the oldest snapshots go, whoever has leases.
     """
 
-    _store: Any
+    _store: _core.Store
 
     def create_snapshot(
         self,

@@ -17,7 +17,7 @@ from typing import (
 )
 
 from tensorkv._client_arguments import Keys
-from tensorkv._client_values import Array, KeyList
+from tensorkv._client_arguments import Array, KeyList
 from tensorkv._key_values import Key
 from tensorkv._key_values import Keys as StoreKeys
 from tensorkv._types import (

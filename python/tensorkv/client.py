@@ -17,6 +17,7 @@ from tensorkv._at_exit import (
     watch_worker,
 )
 from tensorkv._client_arguments import within
+from tensorkv._client_rows import RowVerbs
 from tensorkv._client_values import ValueVerbs
 from tensorkv._snapshots import SnapshotVerbs
 from tensorkv._types import (
@@ -42,7 +43,7 @@ _DEFAULT_TARGET = "127.0.0.1:7363"
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Client(ValueVerbs, SnapshotVerbs, WatchVerbs):
+class Client(ValueVerbs, RowVerbs, SnapshotVerbs, WatchVerbs):
     """The verbs of TensorKV.
 
     Every verb takes one key, a str, or a list of keys with a list of arrays. A

@@ -5,7 +5,7 @@ Programs decide by an error's class, `code` and `reason`, never by its text.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 
 class Error(Exception):
@@ -34,7 +34,7 @@ class Error(Exception):
     # KeyError would quote the message.
     __str__ = Exception.__str__
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         arguments = str(self), self.reason, self.metadata
         return type(self), arguments, {"code": self.code}
 
@@ -184,7 +184,7 @@ class InternalError(Error):
     code = "INTERNAL"
 
 
-_BY_CODE = {
+_BY_CODE: Dict[str, Type[Error]] = {
     cls.code: cls
     for cls in (
         InvalidArgumentError,
@@ -204,7 +204,7 @@ _BY_CODE = {
 }
 
 
-_BY_REASON = {
+_BY_REASON: Dict[Optional[str], Type[Error]] = {
     "REVISION_COMPACTED": RevisionCompactedError,
     "SNAPSHOT_CONFLICT": SnapshotConflictError,
     "SNAPSHOT_LOST": SnapshotLostError,
@@ -213,7 +213,7 @@ _BY_REASON = {
 }
 
 # What the client of all languages cannot say.
-_HELP = {
+_HELP: Dict[Optional[str], str] = {
     "SERVER_RESTARTED": (
         "; a KVStore goes on by resume(), a worker by its next_step, another "
         "client by reconnect()"
@@ -221,9 +221,15 @@ _HELP = {
 }
 
 
-def from_status(code, message, reason, metadata):
+def from_status(
+    code: str,
+    message: str,
+    reason: Optional[str],
+    metadata: Dict[str, str],
+) -> Error:
     """The exception for a status of the C++ client."""
-    cls = _BY_REASON.get(reason) or _BY_CODE.get(code, Error)
+    cls: Callable[..., Error] = _BY_CODE.get(code, Error)
+    cls = _BY_REASON.get(reason, cls)
     error = cls(message + _HELP.get(reason, ""), reason, metadata)
     error.code = code
     return error

@@ -19,7 +19,6 @@ import types
 from typing import Any, Callable, Dict, List
 
 import mxnet
-import numpy as np
 from mxnet.kvstore import KVStoreBase
 from mxnet.ndarray import NDArray
 
@@ -73,7 +72,9 @@ class TensorKV(KVStoreBase):
     def init(self, key: Any, value: Any) -> None:
         self._store.init(key, _each(value, _elements))
 
-    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0):
+    def broadcast(
+        self, key: Any, value: Any, out: Any, priority: int = 0
+    ) -> None:
         self.init(key, value)
         self.pull(key, out)
 
@@ -118,7 +119,9 @@ class TensorKV(KVStoreBase):
                     str(key), learning_rate=lr_mult, weight_decay=wd_mult
                 )
 
-    def set_gradient_compression(self, compression_params: Dict) -> None:
+    def set_gradient_compression(
+        self, compression_params: Dict[str, Any]
+    ) -> None:
         self._store.set_gradient_compression(compression_params)
 
     def save_optimizer_states(
@@ -166,7 +169,7 @@ KVStoreBase.kv_registry.update(
 )
 
 
-def _followed(optimizer: "mxnet.optimizer.Optimizer") -> Dict[str, float]:
+def _followed(optimizer: "mxnet.optimizer.Optimizer") -> Dict[str, Any]:
     return {
         "learning_rate": float(optimizer.learning_rate),
         "rescale_grad": float(optimizer.rescale_grad),
@@ -187,7 +190,7 @@ def _check_is_dense(array: NDArray) -> None:
         )
 
 
-def _elements(array: NDArray) -> np.ndarray:
+def _elements(array: NDArray) -> Any:
     _check_is_dense(array)
     return array.asnumpy()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 
 from tensorkv._arrays import as_numpy
+from tensorkv._types import NDArray
 from tensorkv.errors import InvalidArgumentError
 
 
@@ -29,7 +30,7 @@ class RowSparseArray:
         return f"RowSparseArray(data={self.data!r}, indices={self.indices!r})"
 
 
-def row_ids_of(indices: Any) -> np.ndarray:
+def row_ids_of(indices: Any) -> NDArray:
     """Indices as int64, of their shape. Errors: InvalidArgumentError."""
     is_list = isinstance(indices, (list, tuple))
     array = np.asarray(indices) if is_list else as_numpy(indices)
@@ -40,7 +41,7 @@ def row_ids_of(indices: Any) -> np.ndarray:
     return np.ascontiguousarray(array, "int64")
 
 
-def dense(value: Any, shape: tuple) -> np.ndarray:
+def dense(value: Any, shape: Tuple[int, ...]) -> NDArray:
     """A value as an array; of a RowSparseArray one of that shape."""
     if not isinstance(value, RowSparseArray):
         return as_numpy(value)

@@ -24,6 +24,11 @@ class HoldingProxy:
         self.address = "%s:%d" % self._listener.getsockname()
         self._run(self._accept)
 
+    def hold_after(self, num_bytes):
+        """Holds them when clients have sent so many more."""
+        with self._lock:
+            self._bytes_left = num_bytes
+
     def release(self):
         self._passing.set()
 

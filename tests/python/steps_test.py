@@ -1,5 +1,6 @@
 """Steps of keys that several threads or tasks push."""
 
+import asyncio
 import os
 import sys
 import threading
@@ -13,6 +14,8 @@ from stores import StoreTest, full
 
 NUM_THREADS = 4
 NUM_PUSHES = 60
+NUM_TASKS = 64
+NUM_PUSHES_OF_TASK = 2
 
 
 class QueuedStepsTest(unittest.TestCase):
@@ -144,6 +147,31 @@ class PushesOfOneKeyTest(StoreTest):
         count = NUM_THREADS * NUM_PUSHES
         values = kv.pull(["a", "b", "c"])
         self.assert_array(values, [full(count), full(2 * count), full(count)])
+
+    def test_threads_and_tasks_lose_none(self):
+        kv = self.open_summing()
+
+        async def push_in_tasks():
+            async def push():
+                for _ in range(NUM_PUSHES_OF_TASK):
+                    await kv.aio.push("a", full(1))
+                    await kv.aio.push_pull("a", full(1), out=full(0))
+
+            await asyncio.gather(*(push() for _ in range(NUM_TASKS)))
+
+        def work(i):
+            if i == NUM_THREADS:
+                asyncio.run(push_in_tasks())
+                return
+            for _ in range(NUM_PUSHES):
+                kv.push("a", full(1))
+
+        self.together(range(NUM_THREADS + 1), work)
+
+        self.assert_array(
+            kv.pull("a"),
+            full(NUM_THREADS * NUM_PUSHES + 2 * NUM_TASKS * NUM_PUSHES_OF_TASK),
+        )
 
     def test_workers_of_several_threads_meet_in_their_rounds(self):
         stores = self.open_group("dist_sync", 2)

@@ -13,7 +13,7 @@ Store = Union[Client, KVStore]
 State = Union[torch.nn.Module, Mapping[str, torch.Tensor]]
 
 # The keys are the store's names. What this PyTorch does not have is left out.
-_DTYPES = {
+_DTYPES: Dict[str, torch.dtype] = {
     name: getattr(torch, attribute)
     for name, attribute in (
         ("f32", "float32"),

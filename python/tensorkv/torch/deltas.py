@@ -312,7 +312,7 @@ def _write_delta(
         if not changes.any():
             return None
         compressor = zstandard.ZstdCompressor(_LEVEL)
-        compressed = compressor.compress(memoryview(changes))
+        compressed = compressor.compress(changes.data)
         return np.frombuffer(compressed, np.uint8)
 
     deltas = {

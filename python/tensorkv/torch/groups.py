@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
@@ -51,7 +51,7 @@ class MeanGradients:
 
     # It has no annotations: DistributedDataParallel would compare them.
     @staticmethod
-    def hook(state, bucket):
+    def hook(state, bucket):  # type: ignore[no-untyped-def]
         """What register_comm_hook takes, with a MeanGradients as its state.
 
         Errors of the store come out of backward() as a RuntimeError.
@@ -95,6 +95,11 @@ class MeanGradients:
             future.set_exception(error)
 
 
+def _moved(start: torch.Tensor, end: torch.Tensor) -> Any:
+    wide = torch.float64 if start.dtype == torch.float64 else torch.float32
+    return start.to(wide) - end.to(wide)
+
+
 class FederatedAveraging(federated.FederatedAveraging):
     """Lets clients train a module by themselves, and take the mean of all.
 
@@ -127,15 +132,8 @@ class FederatedAveraging(federated.FederatedAveraging):
         }
         return optimized, averaged
 
-    @staticmethod
-    def _is_float(tensor: torch.Tensor) -> bool:
-        return tensor.is_floating_point()
-
-    @staticmethod
-    def _moved(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
-        wide = torch.float64 if start.dtype == torch.float64 else torch.float32
-        return start.to(wide) - end.to(wide)
-
+    _is_float = staticmethod(torch.is_floating_point)
+    _moved = staticmethod(_moved)
     _empty_like = staticmethod(torch.empty_like)
 
     def _on_host(self) -> List[torch.Tensor]:

@@ -330,7 +330,9 @@ class Reader:
         targets = None if into is None else state_of(into)
         at = At(self._series, number, at_least)
 
-        def read(client: Client) -> Tuple[Client, SnapshotStatus, Any]:
+        def read(
+            client: Client,
+        ) -> Tuple[Client, SnapshotStatus, Dict[str, torch.Tensor]]:
             return client, *self._read(client, at, targets, dtype)
 
         with within(timeout):
