@@ -44,6 +44,10 @@ struct ProtoOf<SumOrder> {
   using Type = v1::SumOrder;
 };
 template <>
+struct ProtoOf<Late> {
+  using Type = v1::Late;
+};
+template <>
 struct ProtoOf<OnNonFinite> {
   using Type = v1::OnNonFinite;
 };

@@ -18,6 +18,7 @@ enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
 enum class Aggregation { kSum, kMedian, kTrimmedMean, kMean, kUnknown };
 enum class SumOrder { kRank, kArrival, kUnknown };
+enum class Late { kRefuse, kCarry, kUnknown };
 enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
 enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 
@@ -57,6 +58,9 @@ struct NamespaceConfig {
   SumOrder sum_order = SumOrder::kRank;
   bool mirrored = false;
   uint64_t max_retained_bytes = 0;
+  absl::Duration round_timeout;
+  Late late = Late::kRefuse;
+  double staleness_decay = 0;
 
   friend bool operator==(const NamespaceConfig&,
                          const NamespaceConfig&) = default;

@@ -51,6 +51,8 @@ static_assert(IsNumbered(Aggregation::kTrimmedMean,
 static_assert(IsNumbered(Aggregation::kMean, v1::AGGREGATION_MEAN));
 static_assert(IsNumbered(SumOrder::kRank, v1::SUM_ORDER_RANK));
 static_assert(IsNumbered(SumOrder::kArrival, v1::SUM_ORDER_ARRIVAL));
+static_assert(IsNumbered(Late::kRefuse, v1::LATE_REFUSE));
+static_assert(IsNumbered(Late::kCarry, v1::LATE_CARRY));
 
 // Errors: InvalidArgument, with the number that is unknown here.
 absl::Status CheckIsKnown(const NamespaceConfig& config,
@@ -65,6 +67,7 @@ absl::Status CheckIsKnown(const NamespaceConfig& config,
   if (config.sum_order == SumOrder::kUnknown) {
     return UnknownNumber("sum_order", proto.sum_order());
   }
+  if (config.late == Late::kUnknown) return UnknownNumber("late", proto.late());
   const v1::GradientGuard& guard = proto.gradient_guard();
   if (config.gradient_guard.on_non_finite == OnNonFinite::kUnknown) {
     return UnknownNumber("on_non_finite", guard.on_non_finite());
@@ -115,6 +118,10 @@ absl::StatusOr<NamespaceConfig> FromProto(const v1::NamespaceConfig& proto) {
   config.sum_order = DecodeChoice<SumOrder>(proto.sum_order());
   config.mirrored = proto.mirrored();
   config.max_retained_bytes = proto.max_retained_bytes();
+  ASSIGN_OR_RETURN(config.round_timeout,
+                   DecodeDuration("round_timeout", proto.round_timeout()));
+  config.late = DecodeChoice<Late>(proto.late());
+  config.staleness_decay = proto.staleness_decay();
   return config;
 }
 
@@ -137,6 +144,9 @@ void ToProto(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   proto->set_sum_order(EncodeChoice<v1::SumOrder>(config.sum_order));
   proto->set_mirrored(config.mirrored);
   proto->set_max_retained_bytes(config.max_retained_bytes);
+  EncodeDuration(config.round_timeout, proto->mutable_round_timeout());
+  proto->set_late(EncodeChoice<v1::Late>(config.late));
+  proto->set_staleness_decay(config.staleness_decay);
 }
 
 absl::StatusOr<NamespaceConfig> KnownConfig(const v1::NamespaceConfig& proto) {

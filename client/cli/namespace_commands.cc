@@ -33,6 +33,7 @@ constexpr std::pair<const char*, const char*> kChangeable[] = {
     {"--rescale", "rescale_partial_rounds"},
     {"--quorum", "quorum"},
     {"--quorum_grace", "quorum_grace"},
+    {"--round_timeout", "round_timeout"},
     {"--non_finite", "gradient_guard.on_non_finite"},
     {"--max_norm", "gradient_guard.max_norm"},
     {"--max_call_norm", "gradient_guard.max_call_norm"},
@@ -130,6 +131,9 @@ void AddChangeable(CLI::App& command, NamespaceConfig& config) {
                      "sync: contributions that close a round after a time");
   AddParsed(command, "--quorum_grace", config.quorum_grace, ParseDurationOrZero,
             "That time, as 500ms");
+  AddParsed(command, "--round_timeout", config.round_timeout,
+            ParseDurationOrZero,
+            "sync: the time after which a round of too few contributions fails");
   GradientGuard& guard = config.gradient_guard;
   AddChoice(command, "--non_finite", guard.on_non_finite,
             "apply, count, skip or refuse pushes that have Inf or NaN");
@@ -164,6 +168,11 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   AddChoice(command, "--sum_order", config.sum_order,
             "sync: rank, for the same bits every time, or arrival, for memory "
             "that does not grow with the number of workers");
+  AddChoice(command, "--late", config.late,
+            "sync: refuse what comes after a quorum has closed its round, or "
+            "carry it into the next round");
+  command.add_option("--staleness_decay", config.staleness_decay,
+                     "mean: the factor of what is carried, for each step");
   command.add_flag("--mirrored", config.mirrored,
                    "sync, in a cluster: every server holds all keys");
   AddParsed(command, "--rule", config.rule, ParseRuleSpec,

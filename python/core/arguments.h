@@ -56,6 +56,9 @@ void ForEachField(Config& config, Field field) {
   field("on_large_norm", config.gradient_guard.on_large_norm);
   field("budget_bytes", config.budget_bytes);
   field("max_retained_bytes", config.max_retained_bytes);
+  field("round_timeout", config.round_timeout);
+  field("late", config.late);
+  field("staleness_decay", config.staleness_decay);
 }
 
 // Returns the configuration of these fields; those that `given` lacks have

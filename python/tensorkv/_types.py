@@ -32,6 +32,7 @@ OnRestoring = Literal["fail", "replace"]
 OnWorkerLoss = Literal["fail", "continue"]
 Aggregation = Literal["sum", "mean", "median", "trimmed_mean"]
 SumOrder = Literal["rank", "arrival"]
+Late = Literal["refuse", "carry"]
 OnNonFinite = Literal["apply", "count", "skip", "refuse"]
 OnLargeNorm = Literal["clip", "refuse"]
 
@@ -268,6 +269,9 @@ class NamespaceStatus:
     on_large_norm: str
     budget_bytes: int
     max_retained_bytes: int
+    round_timeout: float
+    late: str
+    staleness_decay: float
     guard_counts: List[GuardCounts]
     live_workers: int
     workers: List[WorkerStatus]

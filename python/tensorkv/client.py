@@ -23,6 +23,7 @@ from tensorkv._snapshots import SnapshotVerbs
 from tensorkv._types import (
     Aggregation,
     CheckpointStatus,
+    Late,
     Mode,
     NamespaceStatus,
     OnExistingNamespace,
@@ -312,6 +313,9 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, WatchVerbs):
         on_large_norm: OnLargeNorm = "clip",
         budget_bytes: int = 0,
         max_retained_bytes: int = 0,
+        round_timeout: float = 0.0,
+        late: Late = "refuse",
+        staleness_decay: float = 0.0,
         on_existing: OnExistingNamespace = "fail",
         timeout: Optional[float] = None,
     ) -> None:
@@ -348,6 +352,13 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, WatchVerbs):
           budget_bytes: for all its tensors; 0 for the server's.
           max_retained_bytes: for what snapshots keep of former values, which is
             no part of that; 0 for the server's bound.
+          round_timeout: a round that has too few contributions, so many seconds
+            after its first, fails; 0 for never.
+          late: what becomes of a contribution to a round of sums or means that
+            a quorum has closed without it: "refuse" it, or "carry" it into the
+            next round.
+          staleness_decay: what its weight in a mean is multiplied by for each
+            step that it is carried; 0 stands for 1.
           on_existing: where the name is taken, "fail" raises
             AlreadyExistsError, and "keep" FailedPreconditionError unless that
             namespace is the same.
@@ -372,6 +383,7 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, WatchVerbs):
         on_large_norm: Optional[OnLargeNorm] = None,
         budget_bytes: Optional[int] = None,
         max_retained_bytes: Optional[int] = None,
+        round_timeout: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> None:
         """Changes options of a namespace while it is used.

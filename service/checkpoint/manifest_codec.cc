@@ -286,6 +286,9 @@ v1::SavedKey* AddKey(const KeySnapshot& key,
     saved_round->set_step(round.step);
     saved_round->set_version(round.version);
     saved_round->set_contributors(proto->contributors_size() - 1);
+    for (const LateContributor& late : round.late) {
+      ContributionToProto(late.by, late.taken_by, saved_round->add_late());
+    }
   }
   for (const ContributionSnapshot& each : key.contributions) {
     ContributionToProto(each.by, each.step, saved->add_contributions());
@@ -307,8 +310,12 @@ absl::StatusOr<KeySnapshot> FromProto(
     if (round.contributors() >= contributors.size()) {
       return Malformed("a round without contributors");
     }
-    key.rounds.push_back(
-        {round.step(), round.version(), contributors[round.contributors()]});
+    AppliedRound& applied = key.rounds.emplace_back();
+    applied = {round.step(), round.version(),
+               contributors[round.contributors()]};
+    for (const v1::SavedContribution& late : round.late()) {
+      applied.late.push_back({ContributorOf(late), late.step()});
+    }
   }
   for (const v1::SavedContribution& each : proto.contributions()) {
     key.contributions.push_back({ContributorOf(each), each.step()});

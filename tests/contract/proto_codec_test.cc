@@ -172,6 +172,9 @@ TEST(ProtoCodecTest, NamespaceConfigFields) {
                          aggregation: AGGREGATION_TRIMMED_MEAN
                          trim_fraction: 0.375
                          sum_order: SUM_ORDER_ARRIVAL
+                         round_timeout { nanos: 23 }
+                         late: LATE_CARRY
+                         staleness_decay: 0.75
                        )pb")));
 
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
@@ -190,7 +193,12 @@ TEST(ProtoCodecTest, NamespaceConfigFields) {
                              {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse, 36},
                              Aggregation::kTrimmedMean,
                              0.375,
-                             SumOrder::kArrival}));
+                             SumOrder::kArrival,
+                             /*mirrored=*/false,
+                             /*max_retained_bytes=*/0,
+                             absl::Nanoseconds(23),
+                             Late::kCarry,
+                             0.75}));
 }
 
 // Maps are filled without reflection, which the library's and the generated

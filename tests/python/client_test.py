@@ -456,10 +456,20 @@ class ClientTest(StoreTest):
             "on_large_norm": "refuse",
             "budget_bytes": 4096,
             "max_retained_bytes": 8192,
+            "round_timeout": 1.5,
+        }
+        carrying = {
+            "aggregation": "mean",
+            "late": "carry",
+            "staleness_decay": 0.5,
         }
         robust = {"aggregation": "trimmed_mean", "trim_fraction": 0.125}
         client = self.open_client()
-        for each in (config, {"mode": "sync", "num_workers": 8, **robust}):
+        for each in (
+            config,
+            {"mode": "sync", "num_workers": 8, **robust},
+            {"mode": "sync", "num_workers": 8, **carrying},
+        ):
             name = new_namespace()
             client.create_namespace(name, **each)
             status = client.describe_namespace(name)
@@ -481,6 +491,7 @@ class ClientTest(StoreTest):
             "on_large_norm": "refuse",
             "budget_bytes": 1 << 20,
             "max_retained_bytes": 1 << 21,
+            "round_timeout": 2.5,
         }
         client.update_namespace(name, **changes)
         status = client.describe_namespace(name)
@@ -500,6 +511,7 @@ class ClientTest(StoreTest):
             "mode",
             "on_worker_loss",
             "aggregation",
+            "late",
             "on_non_finite",
             "on_large_norm",
         ):

@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kMostStates = 4000;
 // So many are kept as possible.
 constexpr size_t kMostReached = 500;
+// So many steps are looked at that may have contributions yet to be carried.
+constexpr int kMostLateSteps = 8;
 
 bool HasRow(uint8_t rows, int element) {
   return rows >> (element / kRowSize) & 1;
@@ -113,7 +115,16 @@ void KeyLedger::Prune() {
       return HasGuess(state, each);
     });
   });
-  rounds_.erase(rounds_.begin(), rounds_.upper_bound(step));
+  auto end = rounds_.upper_bound(step);
+  for (int n = 0; space_.carries() && n < kMostLateSteps; ++n) {
+    if (end != rounds_.begin()) --end;
+  }
+  rounds_.erase(rounds_.begin(), end);
+  for (State& state : states_) {
+    std::erase_if(state.counted, [this](const ContributionPtr& each) {
+      return !rounds_.contains(each->step);
+    });
+  }
 }
 
 // Two that are rounded to f32 once, or twice by way of f64, are the same.
@@ -201,48 +212,78 @@ void KeyLedger::AddJumps(const State& before, State state, Version observed,
   }
 }
 
-void KeyLedger::AddSums(
-    const std::vector<std::vector<ContributionPtr>>& by_rank, size_t rank,
-    const Sum& sum, std::vector<Sum>& sums) const {
+void KeyLedger::AddTo(Sum& sum, const ContributionPtr& contribution,
+                      Step step) const {
+  if (space_.carries()) sum.contributions.push_back(contribution);
+  if (contribution->step == step) ++sum.num_contributions;
+  if (contribution->skips) return;
+  const double decay = space_.config.staleness_decay;
+  const double factor =
+      decay == 0 ? 1
+                 : std::pow(decay, static_cast<double>(step) -
+                                       static_cast<double>(contribution->step));
+  ++sum.num_tensors;
+  sum.rows |= contribution->rows;
+  sum.weight += factor * contribution->weight;
+  for (int i = 0; i < kNumElements; ++i) {
+    sum.elements[i] += factor * contribution->elements[i];
+  }
+}
+
+void KeyLedger::AddSums(Step step, const Choices& choices, size_t place,
+                        const Sum& sum, std::vector<Sum>& sums) const {
   if (sums.size() > kMostStates) return;
-  if (rank == by_rank.size()) {
+  if (place == choices.size()) {
     if (sum.num_tensors > 0) sums.push_back(sum);
     return;
   }
-  if (!space_.is_whole()) AddSums(by_rank, rank + 1, sum, sums);
-  for (const ContributionPtr& each : by_rank[rank]) {
+  if (place >= num_ranks() || !space_.is_whole()) {
+    AddSums(step, choices, place + 1, sum, sums);
+  }
+  for (const ContributionPtr& each : choices[place]) {
     Sum with = sum;
-    ++with.num_contributions;
-    if (!each->skips) {
-      ++with.num_tensors;
-      with.rows |= each->rows;
-      with.weight += each->weight;
-      for (int i = 0; i < kNumElements; ++i) {
-        with.elements[i] += each->elements[i];
-      }
+    AddTo(with, each, step);
+    AddSums(step, choices, place + 1, with, sums);
+  }
+}
+
+// Each counts once, and one for each rank and step.
+void KeyLedger::AddLate(const State& state, Step step, Choices& choices) const {
+  if (!space_.carries()) return;
+  for (auto it = rounds_.begin(); it != rounds_.lower_bound(step); ++it) {
+    Choices by_rank(num_ranks());
+    for (const ContributionPtr& each : it->second) {
+      if (each->may_count()) by_rank[each->rank].push_back(each);
     }
-    AddSums(by_rank, rank + 1, with, sums);
+    for (const ContributionPtr& each : state.counted) {
+      if (each->step == it->first) by_rank[each->rank].clear();
+    }
+    for (std::vector<ContributionPtr>& each : by_rank) {
+      if (!each.empty()) choices.push_back(std::move(each));
+    }
   }
 }
 
 bool KeyLedger::AddNextOfRounds(const State& state, Version observed,
                                 States& next) const {
-  const NamespaceConfig& config = space_.config;
-  const uint32_t num_ranks = std::max(config.num_workers, config.max_workers);
   for (auto it = rounds_.upper_bound(state.step); it != rounds_.end(); ++it) {
-    std::vector<std::vector<ContributionPtr>> by_rank(num_ranks);
+    Choices choices(num_ranks());
     for (const ContributionPtr& each : it->second) {
-      if (each->may_count()) by_rank[each->rank].push_back(each);
+      if (each->may_count()) choices[each->rank].push_back(each);
     }
+    AddLate(state, it->first, choices);
     std::vector<Sum> sums;
-    AddSums(by_rank, 0, {}, sums);
+    AddSums(it->first, choices, 0, {}, sums);
     if (sums.size() > kMostStates) return false;
     for (const Sum& sum : sums) {
       State closed = Next(state, InputOf(sum.elements, sum.weight), sum.rows);
       closed.step = it->first;
+      closed.counted.insert(closed.counted.end(), sum.contributions.begin(),
+                            sum.contributions.end());
+      std::sort(closed.counted.begin(), closed.counted.end());
       AddJumps(state, closed, observed, next);
       if (!space_.may_rescale()) continue;
-      for (uint32_t of = sum.num_contributions + 1; of <= num_ranks; ++of) {
+      for (uint32_t of = sum.num_contributions + 1; of <= num_ranks(); ++of) {
         Elements scaled = sum.elements;
         for (double& each : scaled) each *= 1.0 * of / sum.num_contributions;
         State rescaled = Next(state, scaled, sum.rows);

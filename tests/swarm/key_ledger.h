@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TESTS_SWARM_KEY_LEDGER_H_
 #define TENSORKV_TESTS_SWARM_KEY_LEDGER_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -100,6 +101,8 @@ class KeyLedger {
     std::vector<Guess> guesses;
     // The next version may be any.
     bool may_jump = false;
+    // What rounds have, as far as later ones could take it; sorted.
+    std::vector<ContributionPtr> counted;
 
     friend bool operator==(const State&, const State&) = default;
   };
@@ -129,16 +132,27 @@ class KeyLedger {
   bool MayJump(const State& state) const {
     return state.may_jump || has_moved_;
   }
-  // What a round may close with, one choice for each rank in turn.
+  // What a round may close with: one choice for each rank in turn, then of what
+  // came late.
   struct Sum {
     Elements elements = {};
     uint8_t rows = 0;
     double weight = 0;
     uint32_t num_contributions = 0;
     uint32_t num_tensors = 0;
+    std::vector<ContributionPtr> contributions;
   };
-  void AddSums(const std::vector<std::vector<ContributionPtr>>& by_rank,
-               size_t rank, const Sum& sum, std::vector<Sum>& sums) const;
+  using Choices = std::vector<std::vector<ContributionPtr>>;
+  // Adds what the round of `step` may close with; its own ranks are the first
+  // choices.
+  void AddSums(Step step, const Choices& choices, size_t place, const Sum& sum,
+               std::vector<Sum>& sums) const;
+  void AddTo(Sum& sum, const ContributionPtr& contribution, Step step) const;
+  // Adds the choices of late contributions that the round of `step` may take.
+  void AddLate(const State& state, Step step, Choices& choices) const;
+  uint32_t num_ranks() const {
+    return std::max(space_.config.num_workers, space_.config.max_workers);
+  }
   void DropHeldOfRounds();
   // Forgets what no observation asks for any more.
   void Prune();

@@ -82,7 +82,8 @@ Weights ChooseWeights(Random& random, const Plan& plan) {
   bool has_quorum = false;
   for (const SpacePlan& space : plan.spaces) {
     has_group |= space.joins;
-    has_quorum |= space.config.quorum > 0;
+    has_quorum |= space.config.quorum > 0 ||
+                  space.config.round_timeout > absl::ZeroDuration();
   }
   Of(weights, Verb::kInit) += 2;
   Of(weights, Verb::kPull) += 2;
@@ -201,6 +202,25 @@ void ChooseMeans(uint64_t seed, Plan& plan) {
   }
 }
 
+// Also by choices of its own.
+void ChooseTimesOfRounds(uint64_t seed, Plan& plan) {
+  Random random(seed * 5);
+  for (SpacePlan& space : plan.spaces) {
+    const bool has_timeout = random.OneIn(5);
+    const bool carries = random.OneIn(2);
+    const bool decays = random.OneIn(2);
+    NamespaceConfig& config = space.config;
+    if (config.mode != Mode::kSync || config.mirrored) continue;
+    if (has_timeout) config.round_timeout = absl::Seconds(random.Between(1, 6));
+    const bool adds =
+        config.aggregation == Aggregation::kSum || space.has_means();
+    if (!carries || !adds || config.quorum == 0) continue;
+    config.late = Late::kCarry;
+    config.rescale_partial_rounds = false;
+    if (decays && space.has_means()) config.staleness_decay = 0.5;
+  }
+}
+
 Verb Choose(Random& random, const Weights& weights) {
   uint32_t sum = 0;
   for (const uint32_t weight : weights) sum += weight;
@@ -254,6 +274,7 @@ Plan MakePlan(uint64_t seed, bool may_be_cluster) {
   const bool is_cluster = may_be_cluster && of_cluster.Below(5) < 2;
   if (is_cluster) ChooseCluster(of_cluster, plan);
   ChooseMeans(seed, plan);
+  ChooseTimesOfRounds(seed, plan);
   Weights weights = ChooseWeights(random, plan);
   if (is_cluster) ChooseClusterWeights(of_cluster, plan, weights);
   for (SpacePlan& space : plan.spaces) {
@@ -376,6 +397,11 @@ std::string ToString(const SpacePlan& space) {
   add(config.rescale_partial_rounds, "rescaled");
   add(space.has_means(), "mean");
   add(config.sum_order == SumOrder::kArrival, "in the order of arrival");
+  add(config.round_timeout > absl::ZeroDuration(), "for at most ",
+      absl::FormatDuration(config.round_timeout));
+  add(space.carries(), "carries what is late");
+  add(config.staleness_decay > 0, "times ", config.staleness_decay,
+      " each step");
   add(config.aggregation == Aggregation::kMedian, "median");
   add(config.aggregation == Aggregation::kTrimmedMean, "mean without ",
       config.trim_fraction, " at both ends");

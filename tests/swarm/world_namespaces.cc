@@ -131,11 +131,15 @@ UpdateNamespaceRequest UpdateOf(const SpacePlan& plan, const Action& action) {
     config.quorum = action.number % (plan.config.num_workers + 1);
     return testing::UpdateOf(plan.name, config, {"quorum"});
   }
+  if (is_sync && choice == 2 && action.how / 4 % 2 > 0) {
+    config.round_timeout = absl::Seconds(action.number % 4);
+    return testing::UpdateOf(plan.name, config, {"round_timeout"});
+  }
   if (is_sync && choice == 2) {
     config.quorum_grace = absl::Seconds(action.number % 3);
     return testing::UpdateOf(plan.name, config, {"quorum_grace"});
   }
-  if (is_sync && choice == 3 && sums) {
+  if (is_sync && choice == 3 && sums && !plan.carries()) {
     config.rescale_partial_rounds = action.number % 2 > 0;
     return testing::UpdateOf(plan.name, config, {"rescale_partial_rounds"});
   }

@@ -280,6 +280,11 @@ void World::RecordPush(const Attempt& attempt,
       continue;
     }
     contribution.fate = Contribution::Fate::kIn;
+    if (is_sync && result.step != contribution.step &&
+        (result.step < contribution.step || !space.plan.carries())) {
+      Find(absl::StrCat("a push joins another round: ", call.what, ": step ",
+                        result.step, ", expected ", contribution.step));
+    }
     if (is_sync || contribution.skips) continue;
     contribution.version = result.version;
     whole.versions[keys[i]] = result.version;

@@ -121,7 +121,7 @@ void WorldState::EndThreat() {
 }
 
 // A worker whose contribution was taken is not asked for it again, unless
-// something has happened since that fails rounds.
+// something has happened since that fails rounds, or their time is over.
 void WorldState::CheckAskedAgain(const Attempt& attempt, uint32_t rank,
                                  const absl::Status& status) {
   if (ReasonOf(status) != Reason::kRoundFailed || !is_stepped() ||
@@ -137,7 +137,7 @@ void WorldState::CheckAskedAgain(const Attempt& attempt, uint32_t rank,
   const auto taken = space.taken.find({rank, told.key, told.step});
   if (taken == space.taken.end() || taken->second > attempt.moment ||
       taken->second < last_threat_ || num_threats_ > 0 || num_restoring_ > 0 ||
-      has_failed_device_ || !HasHeadroom(plan_)) {
+      has_failed_device_ || !HasHeadroom(plan_) || space.plan.may_time_out()) {
     return;
   }
   Find(absl::StrCat("a worker is asked again for what it has brought: ",
@@ -151,7 +151,8 @@ void WorldState::CheckRemembered(const Attempt& attempt, uint32_t rank,
   const NamespaceConfig& config = space.plan.config;
   if (ReasonOf(status) != Reason::kStepClosed || config.mode != Mode::kSync ||
       !is_stepped() || is_cluster() || space.plan.joins || has_moved_ ||
-      has_failed_device_ || attempt.is_repeat || !HasHeadroom(plan_)) {
+      has_failed_device_ || attempt.is_repeat || !HasHeadroom(plan_) ||
+      space.plan.may_time_out()) {
     return;
   }
   const auto info = ErrorInfoOf(status);

@@ -20,7 +20,9 @@ absl::Status CheckAll(const Messages& messages, Check check) {
 }
 
 absl::Status CheckConfig(const v1::NamespaceConfig& config) {
-  return DecodeDuration("quorum_grace", config.quorum_grace()).status();
+  RETURN_IF_ERROR(
+      DecodeDuration("quorum_grace", config.quorum_grace()).status());
+  return DecodeDuration("round_timeout", config.round_timeout()).status();
 }
 
 // Checks that the message has a worker with a rank.

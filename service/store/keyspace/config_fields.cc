@@ -85,6 +85,9 @@ constexpr Field kFields[] = {
     TENSORKV_FIELD(sum_order, false),
     TENSORKV_FIELD(mirrored, false),
     TENSORKV_FIELD(max_retained_bytes, true),
+    TENSORKV_FIELD(round_timeout, true),
+    TENSORKV_FIELD(late, false),
+    TENSORKV_FIELD(staleness_decay, false),
 };
 #undef TENSORKV_FIELD
 

@@ -30,7 +30,7 @@
 #include "service/store/keyspace/pull/value_token.h"
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/revisions.h"
-#include "service/store/keyspace/rounds/grace_times.h"
+#include "service/store/keyspace/rounds/round_times.h"
 #include "service/store/keyspace/rules/rule_bindings.h"
 #include "service/store/keyspace/snapshots/named_snapshots.h"
 #include "service/store/keyspace/snapshots/open_snapshots.h"
@@ -232,7 +232,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
   // Null unless keys of the namespace are to move to another server.
   std::unique_ptr<MovingKeys> moving ABSL_GUARDED_BY(mutex);
-  GraceTimes graces ABSL_GUARDED_BY(mutex);
+  RoundTimes round_times ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);
   EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);

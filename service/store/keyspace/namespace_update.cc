@@ -74,8 +74,9 @@ void ChangeRounds(Transaction& transaction, const NamespaceConfig& before,
   }
   state.mode->Update(config);
   if (config.quorum != before.quorum ||
-      config.quorum_grace != before.quorum_grace) {
-    state.graces.Change(state, config.quorum_grace - before.quorum_grace);
+      config.quorum_grace != before.quorum_grace ||
+      config.round_timeout != before.round_timeout) {
+    state.round_times.Change(state, before);
   } else if (config.on_worker_loss == before.on_worker_loss) {
     return;
   }

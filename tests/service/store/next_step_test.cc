@@ -42,7 +42,11 @@ class RandomGroup {
       config.quorum = 2;
       config.quorum_grace = kGrace;
       config.rescale_partial_rounds = Below(2) == 0;
+      if (!config.rescale_partial_rounds && Below(2) == 0) {
+        config.late = Late::kCarry;
+      }
     }
+    if (Below(4) == 0) config.round_timeout = 2 * kGrace;
     if (Below(4) == 0) config.on_worker_loss = OnWorkerLoss::kContinue;
     EXPECT_OK(testing::MakeNow(store_, testing::CreateOf("n", config)));
     InitRequest init = {.name_space = "n"};

@@ -101,8 +101,7 @@ void Namespace::FenceKeys() {
   if (view != nullptr) {
     ForEachFencedKeyWithRounds(*state_, *view, [&](const StoredKey& key) {
       // Steps that must be pushed again are, and then close.
-      last_step = std::max(
-          {last_step, key.rounds->last_open(), key.rounds->last_to_repush()});
+      last_step = std::max(last_step, key.rounds->last_awaited());
     });
   }
   fence.FenceNamespace(state_->name, last_step);

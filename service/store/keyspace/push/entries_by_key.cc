@@ -235,10 +235,11 @@ uint64_t DecodedBytes(const NamespaceState& state, const StoredKey& key,
   return key.num_elements() * SizeOf(AccumulateType(key.dtype()));
 }
 
-// Rank 0 is the first to be added, but in the order of arrival; a weight
-// multiplies the sum of the first worker's, too.
+// Rank 0 is the first to be added, but in the order of arrival and where it may
+// be late; a weight multiplies the sum of the first worker's, too.
 bool MayNeedSums(const NamespaceState& state, const PushRequest& request) {
   const bool comes_first = state.config.sum_order == SumOrder::kRank &&
+                           state.config.late == Late::kRefuse &&
                            request.worker && request.worker->rank == 0;
   return !state.mode->applies_at_once() && Adds(state.config.aggregation) &&
          request.worker && (state.has_means() || !comes_first);

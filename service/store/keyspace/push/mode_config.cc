@@ -15,6 +15,8 @@ constexpr uint32_t kMaxOpenRounds = 64;
 // workers would hold the threads of all keys for long.
 constexpr uint32_t kMaxAveragedWorkers = 128;
 constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
+// Clients of federated rounds train for days.
+constexpr absl::Duration kMaxRoundTimeout = absl::Hours(168);
 
 // A field that is set although the mode does not use it would promise what does
 // not happen.
@@ -40,6 +42,9 @@ absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
       {"aggregation", !Adds(config.aggregation), is_sync},
       {"trim_fraction", config.trim_fraction != 0, is_sync},
       {"sum_order", config.sum_order != SumOrder::kRank, is_sync},
+      {"round_timeout", config.round_timeout != absl::ZeroDuration(), is_sync},
+      {"late", config.late != Late::kRefuse, is_sync},
+      {"staleness_decay", config.staleness_decay != 0, is_sync},
       {"mirrored", config.mirrored, is_sync}};
   for (const Field& field : fields) {
     if (!field.is_set || field.is_used) continue;
@@ -106,6 +111,33 @@ absl::Status CheckAggregation(const NamespaceConfig& config) {
                    config.trim_fraction));
 }
 
+absl::Status CheckTime(absl::string_view name, absl::Duration time,
+                       absl::Duration most) {
+  if (time >= absl::ZeroDuration() && time <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": expected 0 to ", absl::FormatDuration(most),
+                   ", got ", absl::FormatDuration(time)));
+}
+
+absl::Status CheckLate(const NamespaceConfig& config) {
+  const bool carries = config.late == Late::kCarry;
+  if (carries && (!Adds(config.aggregation) || config.rescale_partial_rounds)) {
+    return absl::InvalidArgumentError(
+        "late: expected none to be carried but for a sum that is not rescaled, "
+        "or a mean, got carry");
+  }
+  const double decay = config.staleness_decay;
+  if (decay == 0) return absl::OkStatus();
+  if (!carries || config.aggregation != Aggregation::kMean) {
+    return absl::InvalidArgumentError(
+        "staleness_decay: expected none but for a mean that carries what is "
+        "late, got one");
+  }
+  if (decay > 0 && decay <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "staleness_decay: expected above 0 and at most 1, got ", decay));
+}
+
 absl::Status CheckRounds(const NamespaceConfig& config) {
   if (config.max_open_rounds > kMaxOpenRounds) {
     return absl::InvalidArgumentError(
@@ -117,13 +149,11 @@ absl::Status CheckRounds(const NamespaceConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat(
         "quorum: expected at most ", most, " workers, got ", config.quorum));
   }
-  if (config.quorum_grace < absl::ZeroDuration() ||
-      config.quorum_grace > kMaxQuorumGrace) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "quorum_grace: expected 0 to ", absl::FormatDuration(kMaxQuorumGrace),
-        ", got ", absl::FormatDuration(config.quorum_grace)));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(
+      CheckTime("quorum_grace", config.quorum_grace, kMaxQuorumGrace));
+  RETURN_IF_ERROR(
+      CheckTime("round_timeout", config.round_timeout, kMaxRoundTimeout));
+  return CheckLate(config);
 }
 
 // Checks that the configuration has nothing that servers that sum together do
@@ -133,13 +163,15 @@ absl::Status CheckMirrored(const NamespaceConfig& config) {
                          config.quorum == 0 && !config.rescale_partial_rounds &&
                          config.on_worker_loss == OnWorkerLoss::kFail &&
                          config.sum_order == SumOrder::kRank &&
+                         config.round_timeout == absl::ZeroDuration() &&
+                         config.late == Late::kRefuse &&
                          Adds(config.aggregation);
   if (!config.mirrored || is_simple) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "mirrored: expected a group of num_workers that fails when a worker is "
       "lost, whose rounds are whole sums or means in rank order, got "
       "max_workers, quorum, rescale_partial_rounds, on_worker_loss, "
-      "aggregation or sum_order");
+      "aggregation, sum_order, round_timeout or late");
 }
 
 }  // namespace

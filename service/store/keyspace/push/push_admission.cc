@@ -250,7 +250,7 @@ void PushAdmission::AddToRound(const EntriesByKey& entries, uint32_t first) {
       key.rounds->num_open() + updates.size() - open_before;
   CloseRounds(transaction_, key, std::move(updates));
   BeginPartialSum(transaction_, key);
-  if (opens_round) state_.graces.Begin(state_, key, request_.step);
+  if (opens_round) state_.round_times.Begin(state_, key, request_.step);
 }
 
 PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,

@@ -258,11 +258,11 @@ class SyncMode final : public PushMode {
       return rounds.Check(key.name(), key.version, ContributorOf(request),
                           request.step);
     };
-    ASSIGN_OR_RETURN(const std::optional<Version> version,
+    ASSIGN_OR_RETURN(const std::optional<RoundOfContribution> round,
                      key.rounds ? check(*key.rounds) : check(Rounds(&policy_)));
-    if (!version) return std::nullopt;
+    if (!round) return std::nullopt;
     return PushResult{
-        .version = *version, .step = request.step, .repeated = true};
+        .version = round->version, .step = round->step, .repeated = true};
   }
 
   uint64_t BytesToRecord(const StoredKey& key,
@@ -279,8 +279,14 @@ class SyncMode final : public PushMode {
                        const RefPtr<BudgetAccount>& overhead,
                        StoredKey& key) const override {
     if (snapshot.rounds.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Reservation bytes,
-                     Reservation::Create(overhead, Rounds::BytesFor(policy_)));
+    uint64_t num_late = 0;
+    for (const AppliedRound& each : snapshot.rounds) {
+      num_late += each.late.size();
+    }
+    ASSIGN_OR_RETURN(
+        Reservation bytes,
+        Reservation::Create(overhead, Rounds::BytesFor(policy_) +
+                                          num_late * kContributorBytes));
     key.rounds = std::make_unique<Rounds>(&policy_, std::move(bytes));
     key.rounds->Restore(snapshot.rounds);
     return absl::OkStatus();
@@ -288,12 +294,13 @@ class SyncMode final : public PushMode {
 
   bool NeedsReservation(const StoredKey& key,
                         const PushRequest& request) const override {
-    return !key.rounds || key.rounds->OpensRound(request.step);
+    return !key.rounds || (key.rounds->OpensRound(request.step) &&
+                           !key.rounds->IsClosed(request.step));
   }
 
-  PushResult ResultOf(const StoredKey&,
+  PushResult ResultOf(const StoredKey& key,
                       const PushRequest& request) const override {
-    return {.step = request.step};
+    return {.step = key.rounds->HolderOf(request.step)};
   }
   PendingUpdates Add(StoredKey& key, const PushRequest& request,
                      Contribution contribution,
@@ -406,18 +413,21 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
     return std::make_unique<BoundedMode>(workers, config.staleness);
   }
   auto shared = std::make_unique<SharedRounds>();
-  const RoundPolicy policy = {.workers = workers,
-                              .shared = shared.get(),
-                              .snapshots = snapshots,
-                              .max_open = config.max_open_rounds == 0
-                                              ? kDefaultMaxOpenRounds
+  const RoundPolicy policy = {
+      .workers = workers,
+      .shared = shared.get(),
+      .snapshots = snapshots,
+      .max_open = config.max_open_rounds == 0 ? kDefaultMaxOpenRounds
                                               : config.max_open_rounds,
-                              .quorum = config.quorum,
-                              .rescales = config.rescale_partial_rounds,
-                              .aggregation = config.aggregation,
-                              .trim_fraction = config.trim_fraction,
-                              .sum_order = config.sum_order,
-                              .exchanges = config.mirrored};
+      .quorum = config.quorum,
+      .rescales = config.rescale_partial_rounds,
+      .aggregation = config.aggregation,
+      .trim_fraction = config.trim_fraction,
+      .sum_order = config.sum_order,
+      .carries = config.late == Late::kCarry,
+      .staleness_decay =
+          config.staleness_decay == 0 ? 1 : config.staleness_decay,
+      .exchanges = config.mirrored};
   return std::make_unique<SyncMode>(policy, std::move(shared));
 }
 

@@ -113,7 +113,8 @@ class PushMode {
   virtual bool NeedsReservation(const StoredKey& key,
                                 const PushRequest& request) const = 0;
 
-  // Returns the result as it is known when the push takes effect.
+  // Returns the result as it is known when the push takes effect. REQUIRES: it
+  // is recorded, and not added yet.
   virtual PushResult ResultOf(const StoredKey& key,
                               const PushRequest& request) const = 0;
   // Returns whether the step of `request` counts as reached by its worker.

@@ -134,11 +134,19 @@ struct Contributors : RefCounted {
   const LastingReservation overhead;
 };
 
+// Who contributed to a round that had closed, and the step of the round that
+// has taken that.
+struct LateContributor {
+  Contributor by;
+  Step taken_by = 0;
+};
+
 // A round that was applied, and the version that it made.
 struct AppliedRound {
   Step step = 0;
   Version version = 0;
   RefPtr<const Contributors> contributors;
+  std::vector<LateContributor> late = {};
 };
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// One round of a key while it is open, or must be made again.
+// One round of a key while it is open, and what is left of it then.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_
@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/rounds/contribution.h"
-#include "service/store/keyspace/rounds/steps_to_repush.h"
 
 namespace tensorkv {
 
@@ -49,6 +49,12 @@ struct GatheringRound {
   Reservation overhead;
 };
 
+// Lists who has contributed to a closed round, as far as others have taken it.
+struct LateContributors {
+  std::vector<LateContributor> all;
+  Reservation overhead;
+};
+
 // A round that has closed.
 struct RememberedRound {
   Step step = 0;
@@ -56,26 +62,29 @@ struct RememberedRound {
   Version version = 0;
   RefPtr<const Contributors> contributors;
   bool all_skipped = false;
+  // Null: nobody has contributed since that a round has taken.
+  std::unique_ptr<LateContributors> late = nullptr;
 };
 
-// Says how far the steps of a key are: the first one that is open or must be
-// pushed again, or UINT64_MAX, the last one that has closed, the last one of
-// which an update was applied, and, in their order, those that have closed and
-// whose updates are yet to be.
+// Says which round has a contribution, and which version that round has made:
+// 0 as long as it has made none.
+struct RoundOfContribution {
+  Step step = 0;
+  Version version = 0;
+};
+
+// Says how far the steps of a key are: the first one that is open, must be
+// pushed again or has a late contribution that no round has taken, or
+// UINT64_MAX, the last one that has closed, the last one of which an update was
+// applied, and, in their order, those that have closed and whose updates are
+// yet to be; of these, the first step of a late contribution that one of them
+// has taken, or UINT64_MAX.
 struct RoundSteps {
   Step first_unclosed = UINT64_MAX;
   Step last_closed = 0;
   Step last_applied = 0;
-  std::vector<Step> unapplied;
-};
-
-// A step whose round has failed, until all who had contributed have contributed
-// again.
-struct RoundToRepush {
-  RoundFailurePtr failure;
-  // The ranks that must push the step again, in ascending order.
-  std::vector<uint32_t> ranks;
-  Reservation overhead;
+  std::vector<Step> unapplied = {};
+  Step first_late = UINT64_MAX;
 };
 
 }  // namespace tensorkv

@@ -5,8 +5,42 @@
 #include <utility>
 
 #include "service/store/keyspace/rounds/rounds.h"
+#include "service/store/keyspace/updates/row_batches.h"
 
 namespace tensorkv {
+namespace {
+
+// Returns whether some of the contributions can be summed ahead of the others:
+// a weighted sum of integers would take f64, of twice their size or more.
+// REQUIRES: there are some.
+bool MaySumAhead(const RoundPolicy& policy, const GatheringRound& round) {
+  if (policy.aggregation != Aggregation::kMean) return true;
+  const auto first = std::find_if(
+      round.by_place.begin(), round.by_place.end(),
+      [](const auto& entry) { return !entry.second.slots.empty(); });
+  return IsFloat(first->second.slots.front().dtype);
+}
+
+// Returns the place of the first contribution before which others may come.
+uint32_t EndOfLeading(const RoundPolicy& policy, const GatheringRound& round) {
+  return policy.sum_order == SumOrder::kRank ? round.first_missing
+                                             : round.num_arrived;
+}
+
+PartialSum StartPartialSum(Step step, GatheringRound& round, uint32_t end) {
+  round.partial_end = end;
+  PartialSum partial;
+  partial.step = step;
+  partial.id = round.id;
+  for (const auto& [place, contribution] : round.by_place) {
+    if (place >= end) break;
+    partial.slots.insert(partial.slots.end(), contribution.slots.begin(),
+                         contribution.slots.end());
+  }
+  return partial;
+}
+
+}  // namespace
 
 double Rounds::ScaleOf(Step step, const Round& round) const {
   if (!round.rescales || round.is_scaled) return 1;
@@ -25,6 +59,10 @@ double Rounds::ScaleOf(Step step, const Round& round) const {
          static_cast<double>(round.contributors.size());
 }
 
+size_t Rounds::min_partial_sum() const {
+  return policy_.sum_order == SumOrder::kRank ? kMinPartialSum : 2;
+}
+
 std::optional<PartialSum> Rounds::BeginSum() {
   for (auto& [step, round] : open_) {
     if (round.partial_end > 0 || round.num_to_sum == 0) continue;
@@ -40,7 +78,7 @@ std::optional<PartialSum> Rounds::BeginSum() {
     partial.sum_reservation = std::move(first->second.sum_reservation);
     return partial;
   }
-  return std::nullopt;
+  return late_.BeginSum();
 }
 
 std::optional<PartialSum> Rounds::BeginPartialSum() {
@@ -50,10 +88,12 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
   if (!Adds(policy_.aggregation)) return std::nullopt;
   for (auto& [step, round] : open_) {
     if (round.partial_end > 0 || IsComplete(step, round) ||
-        round.num_leading_slots < min_partial_sum() || !MaySumAhead(round)) {
+        round.num_leading_slots < min_partial_sum() ||
+        !MaySumAhead(policy_, round)) {
       continue;
     }
-    PartialSum partial = StartPartialSum(step, round, EndOfLeading(round));
+    PartialSum partial =
+        StartPartialSum(step, round, EndOfLeading(policy_, round));
     Contribution& first = round.by_place.begin()->second;
     if (policy_.sum_order == SumOrder::kArrival && first.is_partial_sum &&
         !HasRows(partial.slots)) {
@@ -63,15 +103,6 @@ std::optional<PartialSum> Rounds::BeginPartialSum() {
     return partial;
   }
   return std::nullopt;
-}
-
-// A weighted sum of integers would take f64, of twice their size or more.
-bool Rounds::MaySumAhead(const Round& round) const {
-  if (policy_.aggregation != Aggregation::kMean) return true;
-  const auto first = std::find_if(
-      round.by_place.begin(), round.by_place.end(),
-      [](const auto& entry) { return !entry.second.slots.empty(); });
-  return IsFloat(first->second.slots.front().dtype);
 }
 
 std::optional<PartialSum> Rounds::BeginScaling() {
@@ -112,27 +143,20 @@ std::optional<PartialSum> Rounds::BeginExchange() {
   return partial;
 }
 
-uint32_t Rounds::EndOfLeading(const Round& round) const {
-  return policy_.sum_order == SumOrder::kRank ? round.first_missing
-                                              : round.num_arrived;
-}
-
-PartialSum Rounds::StartPartialSum(Step step, Round& round,
-                                   uint32_t end) const {
-  round.partial_end = end;
-  PartialSum partial;
-  partial.step = step;
-  partial.id = round.id;
-  for (const auto& [place, contribution] : round.by_place) {
-    if (place >= end) break;
-    partial.slots.insert(partial.slots.end(), contribution.slots.begin(),
-                         contribution.slots.end());
+std::optional<Step> Rounds::FirstToFail(const PartialSum& partial) const {
+  if (partial.is_late) {
+    return late_.Has(partial) ? std::optional(last_closed_ + 1) : std::nullopt;
   }
-  return partial;
+  return IsOpen(partial.step, partial.id) ? std::optional(partial.step)
+                                          : std::nullopt;
 }
 
 ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
                                    std::optional<Contribution>& sum) {
+  if (partial.is_late) {
+    late_.EndSum(partial, sum);
+    return CloseComplete();
+  }
   if (!IsOpen(partial.step, partial.id)) return CloseComplete();
   Round& round = open_.find(partial.step)->second;
   const uint32_t partial_end = std::exchange(round.partial_end, 0);
@@ -141,7 +165,7 @@ ClosedRounds Rounds::EndPartialSum(const PartialSum& partial,
                                      : round.by_place.begin();
     const auto end = partial.place ? std::next(first)
                                    : round.by_place.lower_bound(partial_end);
-    const uint32_t end_of_leading = EndOfLeading(round);
+    const uint32_t end_of_leading = EndOfLeading(policy_, round);
     const bool is_leading = first->first < end_of_leading;
     if (partial.place) --round.num_to_sum;
     for (auto summed = first; summed != end; ++summed) {

@@ -222,8 +222,9 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(
 // The round cannot be summed.
 void FailPartialSum(Transaction& transaction, const PartialSumOfKey& job,
                     const absl::Status& status) {
-  if (!job.key->rounds->IsOpen(job.partial.step, job.partial.id)) return;
-  FailRounds(transaction, *job.key, job.partial.step,
+  const auto first = job.key->rounds->FirstToFail(job.partial);
+  if (!first) return;
+  FailRounds(transaction, *job.key, *first,
              std::make_shared<RoundFailure>(
                  RoundFailure{std::string(status.message()), {}}));
   WakeAll(transaction);
@@ -298,6 +299,7 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
   state.counts.rounds_failed += num_failed;
   transaction.ReportFailedRounds(key.name(), step, *failure, num_failed);
   transaction.Drop(std::move(failed.open));
+  if (!failed.late.empty()) transaction.Drop(std::move(failed.late));
   RecordRounds(state, key);
 }
 

@@ -36,21 +36,55 @@ bool MayBePassedOver(const RoundPolicy& policy, Step step) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
-                                                     Version version,
-                                                     const Contributor& by,
-                                                     Step step) const {
+// StepOrder says whether a contribution follows those that are there: neither
+// a worker's steps nor those of the key's rounds may pass over one.
+class StepOrder {
+ public:
+  explicit StepOrder(const Rounds& rounds)
+      : rounds_(rounds),
+        policy_(rounds.policy_),
+        open_(rounds.open_),
+        repushes_(rounds.repushes_) {}
+
+  // Checks that the steps of the worker, and of the key's rounds, rise without
+  // one being passed over. Errors: as of Rounds::Check.
+  absl::Status Check(absl::string_view key, Version version, uint32_t rank,
+                     Step step) const;
+
+ private:
+  // Returns whether the round of that step, open or not, waits for `rank`.
+  bool IsPassedOver(Step step, uint32_t rank) const;
+  // Return whether a worker of that step, that of `rank`, is in a later round.
+  bool IsSkipped(Step step) const;
+  bool HasGoneOn(uint32_t rank, Step step) const;
+  // Returns whether the round of that step can still have a quorum: of those
+  // who have contributed, and, but for `without`, those who have not gone on.
+  bool CanHaveQuorum(Step step,
+                     std::optional<uint32_t> without = std::nullopt) const;
+  // Returns the first step below `end` whose round waits for `rank`, or `end`.
+  Step FirstPassedOver(uint32_t rank, Step end) const;
+  // Returns whether a round of `step` may be opened beside others and steps
+  // that must be pushed again. The first always may: none closes before it.
+  bool MayOpen(Step step) const;
+
+  const Rounds& rounds_;
+  const RoundPolicy& policy_;
+  const Rounds::OpenRounds& open_;
+  const RoundsToRepush& repushes_;
+};
+
+absl::StatusOr<std::optional<RoundOfContribution>> Rounds::Check(
+    absl::string_view key, Version version, const Contributor& by,
+    Step step) const {
   if (!policy_.workers->TakesPart(by.rank, step)) {
     return StepClosed(
         key, version, step,
         absl::StrCat("a step above ", policy_.workers->step_of(by.rank),
                      ", as worker ", by.rank, " has joined after this one"));
   }
-  if (const auto contributor = FindContributor(by.rank, step)) {
-    if (contributor->IsSame(by)) {
-      const Closed* const closed = FindClosed(step);
-      return closed == nullptr ? 0 : closed->version;
-    }
+  RoundOfContribution round;
+  if (const auto contributor = FindContributor(by.rank, step, round)) {
+    if (contributor->IsSame(by)) return round;
     return WithReason(absl::AlreadyExistsError(
                           absl::StrCat(RoundName(step, key),
                                        ": somebody else has contributed as "
@@ -58,6 +92,10 @@ absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
                                        by.rank, " already")),
                       Reason::kContributionExists,
                       {{"key", key}, {"step", step}, {"rank", by.rank}});
+  }
+  if (MayCarry(step)) {
+    RETURN_IF_ERROR(CheckNothingToRepush(key, by.rank, step));
+    return std::nullopt;
   }
   if (step <= last_closed_) {
     return StepClosed(
@@ -71,29 +109,11 @@ absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
                      by.rank));
   }
   RETURN_IF_ERROR(CheckNothingToRepush(key, by.rank, step));
-  RETURN_IF_ERROR(CheckOrder(key, version, by.rank, step));
+  RETURN_IF_ERROR(StepOrder(*this).Check(key, version, by.rank, step));
   return std::nullopt;
 }
 
-absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
-                                          Step end) const {
-  for (const auto& [step, repush] : repushes_) {
-    if (step >= end) break;
-    if (!std::binary_search(repush.ranks.begin(), repush.ranks.end(), rank)) {
-      continue;
-    }
-    return WithReason(
-        absl::AbortedError(absl::StrCat(RoundName(step, key),
-                                        " failed: ", repush.failure->text)),
-        Reason::kRoundFailed,
-        {{"key", key},
-         {"step", step},
-         {"ranks", absl::StrJoin(repush.failure->ranks, ",")}});
-  }
-  return absl::OkStatus();
-}
-
-bool Rounds::IsSkipped(Step step) const {
+bool StepOrder::IsSkipped(Step step) const {
   for (auto round = open_.upper_bound(step); round != open_.end(); ++round) {
     for (const auto& [rank, identity] : round->second.contributors) {
       if (policy_.workers->TakesPart(rank, step)) return true;
@@ -103,26 +123,27 @@ bool Rounds::IsSkipped(Step step) const {
 }
 
 // A quorum may have gone on without the worker before the round failed.
-bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
+bool StepOrder::IsPassedOver(Step step, uint32_t rank) const {
   if (!policy_.workers->TakesPart(rank, step)) return false;
   const auto round = open_.find(step);
   const bool had_closed =
-      step <= highest_closed_ ||
+      step <= rounds_.highest_closed_ ||
       (MayBePassedOver(policy_, step) &&
        (round == open_.end() || CanHaveQuorum(step, /*without=*/rank)));
-  if (had_closed && !MustRepush(rank, step)) return false;
+  if (had_closed && !repushes_.Has(step, rank)) return false;
   return round == open_.end() || (!round->second.contributors.contains(rank) &&
-                                  !IsComplete(step, round->second));
+                                  !rounds_.IsComplete(step, round->second));
 }
 
-bool Rounds::HasGoneOn(uint32_t rank, Step step) const {
+bool StepOrder::HasGoneOn(uint32_t rank, Step step) const {
   return std::any_of(open_.upper_bound(step), open_.end(),
                      [rank](const auto& later) {
                        return later.second.contributors.contains(rank);
                      });
 }
 
-bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
+bool StepOrder::CanHaveQuorum(Step step,
+                              std::optional<uint32_t> without) const {
   const auto round = open_.find(step);
   size_t num_possible = 0;
   for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
@@ -136,30 +157,31 @@ bool Rounds::CanHaveQuorum(Step step, std::optional<uint32_t> without) const {
   return num_possible >= policy_.QuorumOf(step);
 }
 
-Step Rounds::FirstPassedOver(uint32_t rank, Step end) const {
+Step StepOrder::FirstPassedOver(uint32_t rank, Step end) const {
   for (const auto& [step, round] : open_) {
     if (step >= end) break;
     if (IsPassedOver(step, rank)) end = step;
   }
-  for (const auto& [step, repush] : repushes_) {
+  for (const Step step : repushes_.Steps()) {
     if (step >= end) break;
     if (IsPassedOver(step, rank)) end = step;
   }
   return end;
 }
 
-bool Rounds::MayOpen(Step step) const {
+bool StepOrder::MayOpen(Step step) const {
   size_t num_before = 0;
   for (const auto& [open_step, round] : open_) num_before += open_step < step;
   if (num_before > 0 && open_.size() >= policy_.max_open) return false;
-  for (const auto& [repush_step, repush] : repushes_) {
-    num_before += repush_step < step && !open_.contains(repush_step);
+  for (const Step repush : repushes_.Steps()) {
+    num_before +=
+        repush < step && !rounds_.IsClosed(repush) && !open_.contains(repush);
   }
   return num_before < policy_.max_open;
 }
 
-absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
-                                uint32_t rank, Step step) const {
+absl::Status StepOrder::Check(absl::string_view key, Version version,
+                              uint32_t rank, Step step) const {
   const Step passed_over = FirstPassedOver(rank, step);
   if (passed_over < step) {
     return StepGap(
@@ -169,11 +191,11 @@ absl::Status Rounds::CheckOrder(absl::string_view key, Version version,
   }
   if (open_.contains(step)) return absl::OkStatus();
   // Workers that came later pass over a step that others must push again.
-  if (!repushes_.contains(step) && IsSkipped(step)) {
+  if (!repushes_.Has(step) && IsSkipped(step)) {
     if (!MayBePassedOver(policy_, step)) {
-      return StepGap(
-          key, step,
-          absl::StrCat("other workers have passed to step ", last_open()));
+      return StepGap(key, step,
+                     absl::StrCat("other workers have passed to step ",
+                                  rounds_.last_open()));
     }
     // A round that nobody can complete would keep all later ones from closing.
     // A worker that goes down the steps would open any number of rounds.

@@ -41,6 +41,8 @@ using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
 struct FailedRounds {
   // The rounds that were open.
   ClosedRounds open;
+  // Late contributions, which are no round.
+  ClosedRounds late;
   // Counts the rounds that had closed, but were not applied.
   size_t num_closed = 0;
 };
@@ -61,6 +63,8 @@ struct PartialSum {
   Reservation decoded;
   // One worker's tensors, which count as one contribution: its place.
   std::optional<uint32_t> place;
+  // They come late, from the worker of the rank that is the place.
+  bool is_late = false;
   // The first slot is a sum, to which the others are added where it is.
   bool adds_to_first = false;
   // Pays for the sum of one worker's tensors, or for the one that is there.

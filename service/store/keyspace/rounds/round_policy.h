@@ -52,6 +52,10 @@ struct RoundPolicy {
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
   SumOrder sum_order = SumOrder::kRank;
+  // True if what is late is carried into the next round, where its weight is
+  // multiplied by `staleness_decay` for each step.
+  bool carries = false;
+  double staleness_decay = 1;
   // True if the round's sum is made by several servers, each of which has the
   // contributions of some ranks.
   bool exchanges = false;

@@ -1,6 +1,7 @@
 // Says what rounds wait for, and what their contributors wait for.
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,28 @@ uint32_t Rounds::NumContributions(uint32_t rank, Step last) const {
                : static_cast<uint32_t>(closed->contributors->by_rank.size());
   }
   return 0;
+}
+
+RoundFailurePtr Rounds::DescribeTimeout(Step step, absl::Duration time,
+                                        absl::Duration now) const {
+  const Round& round = open_.find(step)->second;
+  if (IsComplete(step, round) || HasQuorum(step, round)) return nullptr;
+  RoundFailure failure = {.ranks = Missing(step, round)};
+  for (const auto& [rank, identity] : round.contributors) {
+    failure.came.push_back(rank);
+  }
+  const uint32_t quorum = policy_.QuorumOf(step);
+  failure.text =
+      absl::StrCat("it was open for ", absl::FormatDuration(time), " with ",
+                   policy_.workers->Describe(failure.came, now));
+  if (!failure.ranks.empty()) {
+    absl::StrAppend(&failure.text, " and without ",
+                    policy_.workers->Describe(failure.ranks, now));
+  }
+  if (quorum > 0) {
+    absl::StrAppend(&failure.text, ", and needs ", quorum, " contributions");
+  }
+  return std::make_shared<const RoundFailure>(std::move(failure));
 }
 
 std::vector<std::pair<Step, std::vector<uint32_t>>> Rounds::Awaited() const {

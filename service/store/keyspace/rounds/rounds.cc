@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,60 @@ std::optional<double> WeightOf(Aggregation aggregation, const Slots& slots) {
   return TotalWeight(slots);
 }
 
+// Takes out what the round has.
+ClosedRound TakeOut(Step step, GatheringRound& round) {
+  ClosedRound taken;
+  taken.step = step;
+  taken.value_reservation = std::move(round.value_reservation);
+  taken.overhead = std::move(round.overhead);
+  for (auto& [place, contribution] : round.by_place) {
+    std::move(contribution.slots.begin(), contribution.slots.end(),
+              std::back_inserter(taken.slots));
+    taken.tensor_reservation.Merge(std::move(contribution.tensor_reservation));
+    taken.overhead.Merge(std::move(contribution.overhead));
+  }
+  return taken;
+}
+
+// Returns how many of so many contributions are averaged. A single one is its
+// own sum.
+uint32_t NumAveraged(const RoundPolicy& policy, size_t num_contributions) {
+  if (Adds(policy.aggregation) || num_contributions < 2) return 0;
+  const auto size = static_cast<uint32_t>(num_contributions);
+  uint32_t num_trimmed = (size - 1) / 2;
+  if (policy.aggregation == Aggregation::kTrimmedMean) {
+    // So that 0.29 of 100, whose product is below 29, are 29.
+    constexpr double kAboveRounding = 1 + 1e-12;
+    const double trimmed = policy.trim_fraction * size * kAboveRounding;
+    num_trimmed = std::min(num_trimmed, static_cast<uint32_t>(trimmed));
+  }
+  return size - 2 * num_trimmed;
+}
+
+// Returns the contributors, shared with the round before if they are equal.
+RefPtr<const Contributors> ContributorsOf(const RoundPolicy& policy,
+                                          const GatheringRound& round,
+                                          Reservation& overhead) {
+  std::vector<Contributor> by_rank;
+  by_rank.reserve(round.contributors.size());
+  for (const auto& [rank, identity] : round.contributors) {
+    by_rank.push_back({rank, identity});
+  }
+  RefPtr<const Contributors>& last = policy.shared->contributors;
+  if (!last || last->by_rank != by_rank) {
+    const uint64_t bytes =
+        std::min(overhead.bytes(), by_rank.size() * kContributorBytes);
+    last = MakeRefCounted<const Contributors>(std::move(by_rank),
+                                              overhead.Split(bytes));
+  }
+  return last;
+}
+
+absl::Span<const LateContributor> LateOf(const RememberedRound& round) {
+  if (!round.late) return {};
+  return round.late->all;
+}
+
 }  // namespace
 
 std::string RoundName(Step step, absl::string_view key) {
@@ -53,23 +108,55 @@ const Rounds::Closed* Rounds::FindClosed(Step step) const {
   return closed == closed_.end() ? nullptr : &*closed;
 }
 
-std::optional<Contributor> Rounds::FindContributor(uint32_t rank,
-                                                   Step step) const {
-  if (const auto round = open_.find(step); round != open_.end()) {
-    const auto contributor = round->second.contributors.find(rank);
-    if (contributor == round->second.contributors.end()) return std::nullopt;
-    return Contributor{rank, contributor->second};
+std::optional<Contributor> Rounds::FindContributor(
+    uint32_t rank, Step step, RoundOfContribution& round) const {
+  round = {step};
+  if (const auto open = open_.find(step); open != open_.end()) {
+    const auto contributor = open->second.contributors.find(rank);
+    if (contributor != open->second.contributors.end()) {
+      return Contributor{rank, contributor->second};
+    }
   }
-  const Closed* const closed = FindClosed(step);
-  const Contributor* const found =
-      closed == nullptr ? nullptr : closed->contributors->Find(rank);
-  return found == nullptr ? std::nullopt : std::optional(*found);
+  if (const Closed* const closed = FindClosed(step)) {
+    round.version = closed->version;
+    const Contributor* const found = closed->contributors->Find(rank);
+    if (found != nullptr) return *found;
+    for (const LateContributor& late : LateOf(*closed)) {
+      if (late.by.rank != rank) continue;
+      const Closed* const taken_by = FindClosed(late.taken_by);
+      round = {late.taken_by, taken_by == nullptr ? 0 : taken_by->version};
+      return late.by;
+    }
+  }
+  round = {HolderOf(step)};
+  return late_.Find(rank, step);
+}
+
+Step Rounds::HolderOf(Step step) const {
+  if (!IsClosed(step)) return step;
+  const auto next = open_.upper_bound(step);
+  return next == open_.end() ? std::max(step, last_closed_) + 1 : next->first;
+}
+
+bool Rounds::MayCarry(Step step) const {
+  if (!policy_.carries || !IsClosed(step)) return false;
+  if (step > last_closed_) return true;
+  const auto num_closed =
+      std::count_if(closed_.begin(), closed_.end(),
+                    [step](const Closed& each) { return each.step >= step; });
+  return FindClosed(step) != nullptr &&
+         static_cast<uint64_t>(num_closed) <= policy_.max_open;
 }
 
 ClosedRounds Rounds::Add(const Contributor& by, Step step,
                          Contribution contribution,
                          Reservation value_reservation) {
   KeepSteps();
+  repushes_.Clear(step, by.rank);
+  if (IsClosed(step)) {
+    late_.Add(by, step, std::move(contribution));
+    return CloseComplete();
+  }
   const auto [it, is_new] = open_.try_emplace(step);
   Round& round = it->second;
   if (is_new) {
@@ -84,9 +171,6 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
   if (!is_in_rank_order) round.num_leading_slots += contribution.slots.size();
   round.by_place.emplace(is_in_rank_order ? by.rank : place,
                          std::move(contribution));
-  if (const auto repush = repushes_.find(step); repush != repushes_.end()) {
-    ClearRepush(repush, by.rank);
-  }
   return CloseComplete();
 }
 
@@ -158,7 +242,8 @@ bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
 
 bool Rounds::MayClose(Step step, const Round& round) const {
   return IsComplete(step, round) && round.partial_end == 0 &&
-         round.num_to_sum == 0 && ScaleOf(step, round) == 1 &&
+         round.num_to_sum == 0 && !late_.AwaitsSum(step) &&
+         ScaleOf(step, round) == 1 &&
          (round.is_exchanged || !policy_.exchanges);
 }
 
@@ -188,21 +273,22 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
     if (IsComplete(open_step, round)) {
       highest_closed_ = std::max(highest_closed_, open_step);
     }
-    ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
+    ClosedRound& taken =
+        failed.open.emplace_back(TakeOut(open_step, it->second));
     for (const auto& [rank, identity] : round.contributors) {
-      AddRepush(rank, open_step, failure);
+      repushes_.Add(open_step, rank, failure);
     }
-    if (const auto repush = repushes_.find(open_step);
-        repush != repushes_.end()) {
-      repush->second.overhead.Merge(taken.overhead.Split(
-          std::min(taken.overhead.bytes(),
-                   round.contributors.size() * kContributorBytes)));
-    }
+    const uint64_t bytes = std::min(
+        taken.overhead.bytes(), round.contributors.size() * kContributorBytes);
+    repushes_.AddOverhead(open_step, taken.overhead.Split(bytes));
     it = open_.erase(it);
   }
   while (!closed_.empty() && closed_.back().step >= step) {
     for (const Contributor& each : closed_.back().contributors->by_rank) {
-      AddRepush(each.rank, closed_.back().step, failure);
+      repushes_.Add(closed_.back().step, each.rank, failure);
+    }
+    for (const LateContributor& each : LateOf(closed_.back())) {
+      repushes_.Add(closed_.back().step, each.by.rank, failure);
     }
     ++failed.num_closed;
     closed_.pop_back();
@@ -210,120 +296,64 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
   if (last_closed_ >= step) {
     last_closed_ = closed_.empty() ? step - 1 : closed_.back().step;
   }
+  failed.late = FailLate(step, failure);
   return failed;
 }
 
-void Rounds::AddRepush(uint32_t rank, Step step,
-                       const RoundFailurePtr& failure) {
-  // Whoever has the rank now may have joined later, or nobody may.
-  if (!policy_.workers->Needs(rank, step)) return;
-  Repush& repush = repushes_[step];
-  repush.failure = failure;
-  const auto place =
-      std::lower_bound(repush.ranks.begin(), repush.ranks.end(), rank);
-  if (place != repush.ranks.end() && *place == rank) return;
-  repush.ranks.insert(place, rank);
-  policy_.shared->to_repush.Add(rank, step);
-}
-
-bool Rounds::MustRepush(uint32_t rank, Step step) const {
-  const auto repush = repushes_.find(step);
-  return repush != repushes_.end() &&
-         std::binary_search(repush->second.ranks.begin(),
-                            repush->second.ranks.end(), rank);
-}
-
-Rounds::RoundsToRepush::iterator Rounds::ClearRepush(
-    RoundsToRepush::iterator repush, uint32_t rank) {
-  std::vector<uint32_t>& ranks = repush->second.ranks;
-  const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
-  if (place != ranks.end() && *place == rank) {
-    ranks.erase(place);
-    policy_.shared->to_repush.Remove(rank, repush->first);
+ClosedRounds Rounds::FailLate(Step step, const RoundFailurePtr& failure) {
+  for (Closed& round : closed_) {
+    if (!round.late) continue;
+    std::erase_if(round.late->all, [&](const LateContributor& each) {
+      if (each.taken_by < step) return false;
+      repushes_.Add(round.step, each.by.rank, failure);
+      return true;
+    });
   }
-  return ranks.empty() ? repushes_.erase(repush) : std::next(repush);
+  ClosedRounds dropped;
+  const auto stays = [this](Step late) {
+    return open_.upper_bound(late) != open_.end();
+  };
+  for (const auto& [rank, late] : late_.Drop(stays, dropped)) {
+    repushes_.Add(late, rank, failure);
+  }
+  return dropped;
+}
+
+absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
+                                          Step end) const {
+  return repushes_.CheckNothing(key, rank, end);
+}
+
+Step Rounds::last_awaited() const {
+  Step last = last_open();
+  if (!late_.empty()) last = std::max(last, last_closed_ + 1);
+  if (!repushes_.is_empty()) last = std::max(last, repushes_.last());
+  return last;
 }
 
 void Rounds::ClearRepush(uint32_t rank) {
   KeepSteps();
-  for (auto repush = repushes_.begin(); repush != repushes_.end();) {
-    repush = ClearRepush(repush, rank);
-  }
-}
-
-void Rounds::ClearAllRepushes() { ClearRepushesUpTo(UINT64_MAX); }
-
-void Rounds::ClearRepushesUpTo(Step step) {
-  const auto end = repushes_.upper_bound(step);
-  for (auto repush = repushes_.begin(); repush != end; ++repush) {
-    for (const uint32_t rank : repush->second.ranks) {
-      policy_.shared->to_repush.Remove(rank, repush->first);
-    }
-  }
-  repushes_.erase(repushes_.begin(), end);
-}
-
-ClosedRound Rounds::Take(Step step, Round& round) {
-  ClosedRound taken;
-  taken.step = step;
-  taken.value_reservation = std::move(round.value_reservation);
-  taken.overhead = std::move(round.overhead);
-  for (auto& [place, contribution] : round.by_place) {
-    std::move(contribution.slots.begin(), contribution.slots.end(),
-              std::back_inserter(taken.slots));
-    taken.tensor_reservation.Merge(std::move(contribution.tensor_reservation));
-    taken.overhead.Merge(std::move(contribution.overhead));
-  }
-  return taken;
-}
-
-// A single contribution is its own sum.
-uint32_t Rounds::NumAveraged(size_t num_contributions) const {
-  if (Adds(policy_.aggregation) || num_contributions < 2) return 0;
-  const auto size = static_cast<uint32_t>(num_contributions);
-  uint32_t num_trimmed = (size - 1) / 2;
-  if (policy_.aggregation == Aggregation::kTrimmedMean) {
-    // So that 0.29 of 100, whose product is below 29, are 29.
-    constexpr double kAboveRounding = 1 + 1e-12;
-    const double trimmed = policy_.trim_fraction * size * kAboveRounding;
-    num_trimmed = std::min(num_trimmed, static_cast<uint32_t>(trimmed));
-  }
-  return size - 2 * num_trimmed;
+  repushes_.ClearAllOf(rank);
 }
 
 ClosedRound Rounds::Close(Step step, Round round) {
-  ClosedRound closed = Take(step, round);
+  ClosedRound closed = TakeOut(step, round);
+  late_.MoveTo(closed, absl::MakeSpan(closed_));
   // Weights alone change nothing.
   if (std::all_of(closed.slots.begin(), closed.slots.end(),
                   [](const Slot& slot) { return slot.is_empty_list(); })) {
     closed.slots.clear();
   }
-  closed.num_averaged = NumAveraged(closed.slots.size());
+  closed.num_averaged = NumAveraged(policy_, closed.slots.size());
   closed.total_weight = WeightOf(policy_.aggregation, closed.slots);
   last_closed_ = step;
   highest_closed_ = std::max(highest_closed_, step);
-  closed_.push_back({.step = step,
-                     .contributors = ContributorsOf(round, closed.overhead),
-                     .all_skipped = closed.slots.empty()});
-  ClearRepushesUpTo(step);
+  closed_.push_back(
+      {.step = step,
+       .contributors = ContributorsOf(policy_, round, closed.overhead),
+       .all_skipped = closed.slots.empty()});
+  repushes_.ClearUpTo(step, [this](Step each) { return MayCarry(each); });
   return closed;
-}
-
-RefPtr<const Contributors> Rounds::ContributorsOf(const Round& round,
-                                                  Reservation& overhead) const {
-  std::vector<Contributor> by_rank;
-  by_rank.reserve(round.contributors.size());
-  for (const auto& [rank, identity] : round.contributors) {
-    by_rank.push_back({rank, identity});
-  }
-  RefPtr<const Contributors>& last = policy_.shared->contributors;
-  if (!last || last->by_rank != by_rank) {
-    const uint64_t bytes =
-        std::min(overhead.bytes(), by_rank.size() * kContributorBytes);
-    last = MakeRefCounted<const Contributors>(std::move(by_rank),
-                                              overhead.Split(bytes));
-  }
-  return last;
 }
 
 void Rounds::RecordApplied(Step step, Version version) {
@@ -356,18 +386,29 @@ void Rounds::KeepSteps() {
 std::vector<AppliedRound> Rounds::Remembered() const {
   std::vector<AppliedRound> closed;
   for (const Closed& each : closed_) {
-    closed.push_back({each.step, each.version, each.contributors});
+    AppliedRound& round = closed.emplace_back();
+    round = {each.step, each.version, each.contributors};
+    const auto late = LateOf(each);
+    round.late.assign(late.begin(), late.end());
   }
   return closed;
 }
 
 RoundSteps Rounds::Steps() const {
   Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
-  if (!repushes_.empty()) first = std::min(first, repushes_.begin()->first);
-  RoundSteps steps = {first, last_closed_, last_applied_, {}};
+  if (!repushes_.is_empty()) first = std::min(first, repushes_.first());
+  RoundSteps steps = {std::min(first, late_.first()), last_closed_,
+                      last_applied_};
   for (const Closed& each : closed_) {
     if (each.version == 0 && !each.all_skipped) {
       steps.unapplied.push_back(each.step);
+    }
+  }
+  if (steps.unapplied.empty()) return steps;
+  for (const Closed& each : closed_) {
+    for (const LateContributor& late : LateOf(each)) {
+      if (late.taken_by < steps.unapplied.front()) continue;
+      steps.first_late = std::min(steps.first_late, each.step);
     }
   }
   return steps;
@@ -379,6 +420,9 @@ void Rounds::Restore(std::vector<AppliedRound> rounds) {
     closed_.push_back({.step = each.step,
                        .version = each.version,
                        .contributors = std::move(each.contributors)});
+    if (each.late.empty()) continue;
+    closed_.back().late = std::make_unique<LateContributors>();
+    closed_.back().late->all = std::move(each.late);
   }
 }
 

@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,8 +18,10 @@
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/rounds/contribution.h"
 #include "service/store/keyspace/rounds/gathering_round.h"
+#include "service/store/keyspace/rounds/late_contributions.h"
 #include "service/store/keyspace/rounds/round_outcomes.h"
 #include "service/store/keyspace/rounds/round_policy.h"
+#include "service/store/keyspace/rounds/rounds_to_repush.h"
 #include "service/store/keyspace/snapshots/snapshot_history.h"
 
 namespace tensorkv {
@@ -37,6 +37,8 @@ namespace tensorkv {
 // so. The key remembers the contributors of its last max_open + 1 closed
 // rounds: a worker that pushes all keys of a step before the next is no further
 // ahead of one to push again, with max_open rounds open and one more begun.
+// Where late contributions are carried, the next round that closes takes those
+// to the last max_open closed rounds. Until then they are the key's.
 //
 // So that memory does not grow with the number of workers, contributions can be
 // summed ahead, in the accumulate type, but for means of integers: in the order
@@ -46,7 +48,9 @@ namespace tensorkv {
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, and
 //     rounds close, and are applied, in that order.
-//  2. Every step that is open or to be pushed again is above every closed one.
+//  2. Every step that is open or to be pushed again is above every closed one;
+//     where late contributions are carried, one to be pushed again may be one
+//     of the last max_open that have closed.
 //  3. Whoever must push a step again has contributed to no later open round.
 class Rounds {
  public:
@@ -55,23 +59,24 @@ class Rounds {
 
   // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
   explicit Rounds(const RoundPolicy* policy, Reservation overhead = {})
-      : policy_(*policy), overhead_(std::move(overhead)) {}
+      : policy_(*policy),
+        overhead_(std::move(overhead)),
+        late_(policy),
+        repushes_(policy) {}
   // Returns how many bytes the rounds of a key take besides contributions.
   static uint64_t BytesFor(const RoundPolicy& policy);
 
-  // Returns whether `by` may contribute to `step` of the key now; if it has
-  // done so, the version that the round has made, 0 as long as it has made
-  // none. Messages begin `round 7 of "fc1.w": `. REQUIRES: the worker is one,
-  // step > 0. Errors, with their reasons: AlreadyExists (somebody else has
-  // contributed as that rank) · Aborted (the worker must push an earlier step
-  // again) · FailedPrecondition (the round has closed without the worker, or
-  // the worker came later; a round that still waits for the worker would be
-  // passed over; another worker has passed over this step) · ResourceExhausted
-  // (too many open rounds).
-  absl::StatusOr<std::optional<Version>> Check(absl::string_view key,
-                                               Version version,
-                                               const Contributor& by,
-                                               Step step) const;
+  // Returns nothing if `by` may contribute to `step` of the key now; if it has
+  // done so, the round that has it. Messages begin `round 7 of "fc1.w": `.
+  // REQUIRES: the worker is one, step > 0. Errors, with their reasons:
+  // AlreadyExists (somebody else has contributed as that rank) · Aborted (the
+  // worker must push an earlier step again) · FailedPrecondition (the round has
+  // closed without the worker, or the worker came later; a round that still
+  // waits for the worker would be passed over; another worker has passed over
+  // this step) · ResourceExhausted (too many open rounds).
+  absl::StatusOr<std::optional<RoundOfContribution>> Check(
+      absl::string_view key, Version version, const Contributor& by,
+      Step step) const;
   // Checks that the worker of `rank` need push no step below `end` again.
   // Errors: Aborted, naming the round.
   absl::Status CheckNothingToRepush(absl::string_view key, uint32_t rank,
@@ -80,6 +85,12 @@ class Rounds {
   // Returns whether no round of that step is open yet: whoever opens it brings
   // the reservation for the new value.
   bool OpensRound(Step step) const { return open_.count(step) == 0; }
+  // Returns whether the step is over, be it that the round waits for its sum:
+  // whoever contributes to it is late.
+  bool IsClosed(Step step) const;
+  // Returns the step whose round holds a contribution to `step` that is added
+  // now; of a late one, if no such round is open, the first that one may have.
+  Step HolderOf(Step step) const;
   // Identifies the open round of that step. REQUIRES: there is one.
   uint64_t IdOf(Step step) const { return open_.find(step)->second.id; }
   bool IsOpen(Step step, uint64_t id) const;
@@ -89,8 +100,8 @@ class Rounds {
   bool HasGrace(Step step) const { return policy_.QuorumOf(step) > 0; }
 
   // Adds a contribution; returns the rounds that this closes.
-  // `value_reservation` is not empty if OpensRound(step). REQUIRES: Check says
-  // that it may be made.
+  // `value_reservation` is not empty if OpensRound(step) and it is not late.
+  // REQUIRES: Check says that it may be made.
   ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
                    Reservation value_reservation);
 
@@ -111,12 +122,10 @@ class Rounds {
   // Clears the steps that the worker of that rank must push again.
   void ClearRepush(uint32_t rank);
   // Clears the steps that anybody must push again: the key is gone.
-  void ClearAllRepushes();
+  void ClearAllRepushes() { repushes_.ClearUpTo(UINT64_MAX); }
 
   // Returns the least number of tensors of which a partial sum is made.
-  size_t min_partial_sum() const {
-    return policy_.sum_order == SumOrder::kRank ? kMinPartialSum : 2;
-  }
+  size_t min_partial_sum() const;
   // Returns what one worker has brought to a round and must be summed first.
   // EndPartialSum ends each job that this and the next three return.
   std::optional<PartialSum> BeginSum();
@@ -129,6 +138,9 @@ class Rounds {
   // summed with other servers; not before all closed rounds are applied.
   std::optional<PartialSum> BeginExchange();
 
+  // Returns the step from which rounds fail if the job's sum cannot be made;
+  // nothing if what was to be summed is there no more.
+  std::optional<Step> FirstToFail(const PartialSum& partial) const;
   // Ends a job with its sum, or without one if that could not be made; then
   // the contributions stay. Leaves a sum whose round is there no more to the
   // caller. Returns the rounds that only waited for this.
@@ -152,6 +164,11 @@ class Rounds {
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
+  // Returns why the round of that step fails after `time`, or null if it has
+  // all that it needs to close. REQUIRES: it is open.
+  RoundFailurePtr DescribeTimeout(Step step, absl::Duration time,
+                                  absl::Duration now) const;
+
   // Counts the rounds that come next, and that all have skipped, as applied,
   // with the key's version. Whoever waits for them is to be woken.
   void RecordSkipped(Version version);
@@ -167,46 +184,28 @@ class Rounds {
   RoundSteps Steps() const;
   const SnapshotHistory<RoundSteps>& step_history() const { return history_; }
   size_t num_open() const { return open_.size(); }
-  // Return the highest step that is open, or to be pushed again, or 0.
+  // Return the highest step that is open, or 0, and the highest of these, of
+  // those to be pushed again, and of what late contributions wait for.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
-  Step last_to_repush() const {
-    return repushes_.empty() ? 0 : repushes_.rbegin()->first;
-  }
-  // Returns whether there is none of either: no loss of a worker matters.
-  bool is_idle() const { return open_.empty() && repushes_.empty(); }
+  Step last_awaited() const;
+  // Returns whether there is none of these: no loss of a worker matters.
+  bool is_idle() const { return last_awaited() == 0; }
 
  private:
+  // Checks the order of steps for Check.
+  friend class StepOrder;
+
   using Round = GatheringRound;
   using OpenRounds = std::map<Step, Round>;
   using Closed = RememberedRound;
-  using Repush = RoundToRepush;
-  using RoundsToRepush = absl::btree_map<Step, Repush>;
 
-  // Returns whether the step is over, be it that the round waits for its sum.
-  bool IsClosed(Step step) const;
   // Is called before any of Steps() changes.
   void KeepSteps();
-  // Returns the contributor of that rank to an open or remembered round.
-  std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
+  // Returns the contributor of that rank to an open or remembered round, and
+  // sets `round` to the one that has the contribution.
+  std::optional<Contributor> FindContributor(uint32_t rank, Step step,
+                                             RoundOfContribution& round) const;
   const Closed* FindClosed(Step step) const;
-  // Checks that the steps of the worker, and of the key's rounds, rise without
-  // one being passed over. Errors: as of Check.
-  absl::Status CheckOrder(absl::string_view key, Version version, uint32_t rank,
-                          Step step) const;
-  // Returns whether the round of that step, open or not, waits for `rank`.
-  bool IsPassedOver(Step step, uint32_t rank) const;
-  // Return whether a worker of that step, that of `rank`, is in a later round.
-  bool IsSkipped(Step step) const;
-  bool HasGoneOn(uint32_t rank, Step step) const;
-  // Returns whether the round of that step can still have a quorum: of those
-  // who have contributed, and, but for `without`, those who have not gone on.
-  bool CanHaveQuorum(Step step,
-                     std::optional<uint32_t> without = std::nullopt) const;
-  // Returns the first step below `end` whose round waits for `rank`, or `end`.
-  Step FirstPassedOver(uint32_t rank, Step end) const;
-  // Returns whether a round of `step` may be opened beside others and steps
-  // that must be pushed again. The first always may: none closes before it.
-  bool MayOpen(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Returns whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
@@ -224,26 +223,12 @@ class Rounds {
   bool MayClose(Step step, const Round& round) const;
   // Returns by how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
-  // Returns whether some of the contributions can be summed ahead of the
-  // others. REQUIRES: there are some.
-  bool MaySumAhead(const Round& round) const;
-  // Returns the place of the first contribution before which others may come.
-  uint32_t EndOfLeading(const Round& round) const;
-  PartialSum StartPartialSum(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
-  // Returns how many of so many contributions are averaged.
-  uint32_t NumAveraged(size_t num_contributions) const;
-  static ClosedRound Take(Step step, Round& round);
-  // Returns the contributors, shared with the round before if they are equal.
-  RefPtr<const Contributors> ContributorsOf(const Round& round,
-                                            Reservation& overhead) const;
-  void AddRepush(uint32_t rank, Step step, const RoundFailurePtr& failure);
-  bool MustRepush(uint32_t rank, Step step) const;
-  // Returns the place after.
-  RoundsToRepush::iterator ClearRepush(RoundsToRepush::iterator repush,
-                                       uint32_t rank);
-  // Clears that step and earlier ones: nobody must push them again.
-  void ClearRepushesUpTo(Step step);
+  // Returns whether the next round takes a late contribution to that step.
+  bool MayCarry(Step step) const;
+  // Has late contributions be pushed again that rounds from `step` on, which
+  // are there no more, had taken or were to take. Returns those it drops.
+  ClosedRounds FailLate(Step step, const RoundFailurePtr& failure);
 
   const RoundPolicy& policy_;
   Reservation overhead_;
@@ -255,6 +240,7 @@ class Rounds {
   OpenRounds open_;
   // The last rounds that closed, in their order.
   std::vector<Closed> closed_;
+  LateContributions late_;
   RoundsToRepush repushes_;
   SnapshotHistory<RoundSteps> history_;
 };

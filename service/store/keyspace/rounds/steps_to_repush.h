@@ -17,9 +17,11 @@ namespace tensorkv {
 // Why rounds failed. Shared by all rounds that failed for one cause.
 struct RoundFailure {
   // `rank 5 ("b") lost its lease of 2s`.
-  std::string text;
-  // The ranks that were lost, if any were.
+  std::string text = {};
+  // The ranks that were lost, if any were, or that had not come in time.
   std::vector<uint32_t> ranks;
+  // Those that had come, where the round's time was over.
+  std::vector<uint32_t> came = {};
 };
 using RoundFailurePtr = std::shared_ptr<const RoundFailure>;
 

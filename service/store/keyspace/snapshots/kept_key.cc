@@ -39,6 +39,10 @@ KeptKey::KeptKey(const StoredKey& key, const RefPtr<BudgetAccount>& account)
 
 // Whoever contributed to rounds is counted with these.
 uint64_t KeptKey::OverheadBytes() const {
+  uint64_t late_bytes = 0;
+  for (const AppliedRound& round : snapshot_.rounds) {
+    late_bytes += round.late.size() * sizeof(LateContributor);
+  }
   uint64_t step_bytes = steps_.unapplied.size() * sizeof(Step);
   step_history_.ForEach([&step_bytes](const RoundSteps& former) {
     step_bytes += sizeof(uint64_t) + sizeof(RoundSteps) +
@@ -47,7 +51,7 @@ uint64_t KeptKey::OverheadBytes() const {
   return sizeof(KeptKey) + kFormerOverheadBytes + step_bytes +
          snapshot_.key.size() +
          snapshot_.contributions.size() * sizeof(ContributionSnapshot) +
-         snapshot_.rounds.size() * sizeof(AppliedRound);
+         snapshot_.rounds.size() * sizeof(AppliedRound) + late_bytes;
 }
 
 void KeptKey::TakeRule(const StoredKey& key) {
@@ -146,13 +150,21 @@ KeySnapshot KeptKey::At(uint64_t revision) const {
   std::erase_if(snapshot.rounds, [&steps](const AppliedRound& round) {
     return round.step > steps.last_closed;
   });
+  // Nor are late contributions there that others have taken.
+  const Step last = snapshot.rounds.empty() ? 0 : snapshot.rounds.back().step;
+  for (AppliedRound& round : snapshot.rounds) {
+    std::erase_if(round.late, [last](const LateContributor& each) {
+      return each.taken_by > last;
+    });
+  }
   snapshot.first_unsaved = steps.first_unclosed;
   // Those that had closed and are not in the value have failed since, whether
   // or not anybody must push them again by now.
   const auto failed = std::upper_bound(steps.unapplied.begin(),
                                        steps.unapplied.end(), last_applied_);
   if (failed != steps.unapplied.end()) {
-    snapshot.first_unsaved = std::min(snapshot.first_unsaved, *failed);
+    snapshot.first_unsaved =
+        std::min({snapshot.first_unsaved, *failed, steps.first_late});
   }
   return snapshot;
 }

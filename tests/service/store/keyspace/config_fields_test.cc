@@ -51,6 +51,9 @@ std::vector<Other> Others() {
       {"trim_fraction", false, {.trim_fraction = 0.25}},
       {"sum_order", false, {.sum_order = SumOrder::kArrival}},
       {"mirrored", false, {.mirrored = true}},
+      {"round_timeout", true, {.round_timeout = absl::Seconds(1)}},
+      {"late", false, {.late = Late::kCarry}},
+      {"staleness_decay", false, {.staleness_decay = 0.5}},
   };
 }
 
@@ -130,7 +133,8 @@ TEST(ConfigFieldsTest, ManyWrongPathsAreCounted) {
           absl::StatusCode::kInvalidArgument,
           AllOf(HasSubstr("(budget_bytes, on_worker_loss, "
                           "rescale_partial_rounds, quorum, "
-                          "quorum_grace, gradient_guard, max_retained_bytes)"),
+                          "quorum_grace, gradient_guard, max_retained_bytes, "
+                          "round_timeout)"),
                 HasSubstr("got \"x\", \"x\""), HasSubstr(", 12 more"))));
 }
 

@@ -1,5 +1,6 @@
 #include "service/store/keyspace/rounds/rounds.h"
 
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/keyspace/rounds/contributions.h"
@@ -15,6 +16,8 @@ using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::Of;
 using ::tensorkv::testing::OnlyOf;
 using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::ValuesOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -42,7 +45,10 @@ class RoundsTest : public ::testing::Test {
   }
   absl::StatusOr<std::optional<Version>> TryCheck(const Contributor& by,
                                                   Step step) const {
-    return rounds_.Check("w", /*version=*/77, by, step);
+    ASSIGN_OR_RETURN(const auto round,
+                     rounds_.Check("w", /*version=*/77, by, step));
+    if (!round) return std::nullopt;
+    return round->version;
   }
   // Whether the worker may contribute, which it has not done yet.
   absl::Status Check(uint32_t rank, Step step) const {
@@ -65,6 +71,69 @@ class RoundsTest : public ::testing::Test {
   RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
   Rounds rounds_{&policy_};
 };
+
+// The first two are a quorum.
+class LateTest : public RoundsTest {
+ protected:
+  LateTest() {
+    policy_.quorum = 2;
+    policy_.carries = true;
+  }
+  std::optional<ClosedRound> Close(Step step, Version version) {
+    Add(0, step, 1);
+    rounds_.EndGrace(step, rounds_.IdOf(step));
+    std::optional<ClosedRound> closed = Add(1, step, 2);
+    if (version > 0) rounds_.RecordApplied(step, version);
+    return closed;
+  }
+};
+
+TEST_F(LateTest, IsAddedByRankAndStepAfterTheRoundsOwn) {
+  Close(1, 2);
+  Close(2, 3);
+  Add(2, 2, 22);
+  Add(2, 1, 21);
+
+  EXPECT_THAT(ValuesOf(*Close(3, 4)), ElementsAre(1, 2, 21, 22));
+  EXPECT_THAT(TryCheck(By(2), 1), IsOkAndHolds(Optional(4)));
+  EXPECT_THAT(TryCheck({.rank = 2, .identity = 99}, 1),
+              HasReason(Reason::kContributionExists));
+  EXPECT_THAT(ValuesOf(*Close(4, 5)), ElementsAre(1, 2));
+}
+
+TEST_F(LateTest, IsPushedAgainWhenTheRoundFailsThatHasTakenIt) {
+  Close(1, 2);
+  Add(2, 1, 21);
+  EXPECT_EQ(rounds_.Steps().first_unclosed, 1u);
+  Close(2, /*version=*/0);
+  EXPECT_EQ(rounds_.Steps().first_late, 1u);
+
+  Fail(2);
+
+  EXPECT_THAT(Repush(2), HasReason(Reason::kRoundFailed));
+  EXPECT_EQ(shared_.to_repush.LowestOf(2, 0), 1u);
+  EXPECT_EQ(shared_.to_repush.LowestOf(0, 0), 2u);
+  Add(2, 1, 21);
+  EXPECT_OK(Repush(2));
+  EXPECT_THAT(ValuesOf(*Close(2, 3)), ElementsAre(1, 2, 21));
+  EXPECT_TRUE(rounds_.is_idle());
+}
+
+// Nobody waits for ever for what cannot be carried any more.
+TEST_F(LateTest, NeedNotBePushedAgainOnceItIsTooLate) {
+  Close(1, 2);
+  Add(2, 1, 21);
+  Close(2, /*version=*/0);
+  Fail(2);
+
+  Close(2, 3);
+  EXPECT_THAT(Repush(2), HasReason(Reason::kRoundFailed));
+  Close(3, 4);
+
+  EXPECT_OK(Repush(2));
+  EXPECT_THAT(Check(2, 1), HasReason(Reason::kStepClosed));
+  EXPECT_OK(Check(2, 2));
+}
 
 TEST_F(RoundsTest, RepeatIsKnownWhileTheRoundIsOpenAndAfterwards) {
   Add(1, 1);

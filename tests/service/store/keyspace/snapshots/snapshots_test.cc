@@ -331,6 +331,39 @@ TEST_F(SnapshotsTest, RoundsAreThoseOfItsMoment) {
   EXPECT_THAT(closed.keys[0].rounds, SizeIs(1));
 }
 
+// What waits to be carried is not in it, and what was carried is known.
+TEST_F(SnapshotsTest, LateContributionsAreThoseOfItsMoment) {
+  CreateNamespace("s", {.mode = Mode::kSync,
+                        .num_workers = 3,
+                        .quorum = 2,
+                        .late = Late::kCarry});
+  Init("s", "k");
+  const auto push = [this](uint32_t rank, Step step) {
+    EXPECT_OK(PushTo(store_, SyncPushOf(rank, step, "k", 4)).Wait().status());
+  };
+  push(0, 1);
+  push(1, 1);
+  AwaitVersion("s", "k", 2);
+  push(2, 1);
+  KeptSnapshot waiting([&](const NamespaceSnapshot&) {
+    push(0, 2);
+    push(1, 2);
+    AwaitVersion("s", "k", 3);
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"s"}, waiting));
+  KeptSnapshot carried;
+  ASSERT_OK(store_.TakeSnapshot({"s"}, carried));
+
+  EXPECT_EQ(waiting.keys[0].first_unsaved, 1u);
+  EXPECT_THAT(waiting.keys[0].rounds[0].late, IsEmpty());
+  EXPECT_EQ(carried.keys[0].first_unsaved, UINT64_MAX);
+  ASSERT_THAT(carried.keys[0].rounds[0].late, SizeIs(1));
+  EXPECT_EQ(carried.keys[0].rounds[0].late[0].by.rank, 2u);
+  EXPECT_EQ(carried.keys[0].rounds[0].late[0].taken_by, 2u);
+}
+
 TEST_F(SnapshotsTest, ContributionsOfBoundedModeAreThoseOfItsMoment) {
   CreateNamespace("n",
                   {.mode = Mode::kBounded, .num_workers = 1, .staleness = 1});

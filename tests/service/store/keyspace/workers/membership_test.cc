@@ -283,6 +283,55 @@ TEST_F(MembershipTest, RoundThatClosesAtTheEndIsApplied) {
   backend_.Release();
 }
 
+TEST_F(MembershipTest, RoundBelowItsQuorumFailsWhenItsTimeIsOver) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 3,
+          .quorum = 2,
+          .quorum_grace = absl::Seconds(1),
+          .round_timeout = absl::Seconds(5)});
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PullReply> waiting;
+  StartPull({.rank = 0}, waiting);
+
+  alarms_.Advance(absl::Seconds(4));
+  EXPECT_TRUE(waiting.is_empty());
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(waiting.Wait(), HasReason(Reason::kRoundFailed));
+  EXPECT_THAT(Push({.rank = 0}, 2), HasReason(Reason::kRoundFailed));
+  EXPECT_EQ(Describe().rounds_open(), 0u);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  alarms_.Advance(absl::Seconds(4));
+  ASSERT_OK(Push({.rank = 1}, 1));
+  EXPECT_EQ(Value(), 2);
+  alarms_.Advance(absl::Seconds(5));
+  EXPECT_EQ(Describe().rounds_failed(), 1u);
+}
+
+TEST_F(MembershipTest, TimeOfOpenRoundsBeginsWhenItIsSet) {
+  CreateSync(2);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  alarms_.Advance(absl::Seconds(9));
+  const auto set = [this](absl::Duration time) {
+    NamespaceConfig config;
+    config.round_timeout = time;
+    ASSERT_OK(testing::MakeNow(
+        store_, testing::UpdateOf("n", config, {"round_timeout"})));
+  };
+
+  set(absl::Seconds(1));
+  set(absl::Seconds(3));
+  alarms_.Advance(absl::Seconds(2));
+  EXPECT_EQ(Describe().rounds_open(), 1u);
+  alarms_.Advance(absl::Seconds(1));
+  EXPECT_EQ(Describe().rounds_open(), 0u);
+
+  ASSERT_OK(Push({.rank = 0}, 1));
+  set(absl::ZeroDuration());
+  alarms_.Advance(absl::Seconds(9));
+  EXPECT_EQ(Describe().rounds_open(), 1u);
+}
+
 TEST_F(MembershipTest, RoundOfSkipsThatClosesDuringAnAccessIsApplied) {
   CreateSync(2);
   PullRequest rows = {.name_space = "n"};
