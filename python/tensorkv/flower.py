@@ -394,7 +394,7 @@ class FedAvg(_FlowerFedAvg):
             self._model = _Model(name, list(values), floats)
         versions = self._model.keys.create(
             self._client,
-            self._optimizer,
+            self._optimizer.rule(),
             self._model.of_arrays(arrays),
             "fail" if is_new else "replace",
         )

@@ -65,6 +65,12 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().contiguous()
 
 
+def moved(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    """By how much. Narrow floats would leave some of it out."""
+    wide = torch.float64 if start.dtype == torch.float64 else torch.float32
+    return start.to(wide) - end.to(wide)
+
+
 def put_back(
     tensors: Iterable[torch.Tensor], on_hosts: Iterable[torch.Tensor]
 ) -> None:

@@ -1,0 +1,510 @@
+"""tensorkv.torch.DiLoCo beside a model of it, and with workers that end."""
+
+import contextlib
+import doctest
+import itertools
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import tensorkv
+import torch
+
+sys.path.insert(0, os.path.dirname(__file__))
+import diloco_victim
+from failing_store import FailingStore
+from servers import RestartableServer
+from stores import ADDRESS, StoreTest, new_namespace
+
+from tensorkv.federated import FedAvg
+from tensorkv.torch import DiLoCo
+
+# Fork from a process that has PyTorch, and no client.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["tensorkv.torch"])
+
+
+def module_of(*shapes, dtype=torch.float64, seed=0):
+    random = np.random.default_rng(seed)
+    return torch.nn.ParameterDict(
+        {
+            f"w{i}": torch.nn.Parameter(
+                torch.from_numpy(random.normal(size=shape)).to(dtype)
+            )
+            for i, shape in enumerate(shapes)
+        }
+    )
+
+
+def move(parameters, worker, step):
+    """A step of the inner training: where it goes depends on where it is."""
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter *= 1 - 0.02 * (worker + 1)
+            parameter += 0.01 * (step % 7) - 0.03 * worker
+
+
+def tokens_of(worker, step):
+    return 1 + (5 * worker + 3 * step) % 11
+
+
+def outcome(first, workers, rounds, interval, delay=0, alpha=0.0):
+    """What the server has of each fragment after so many rounds, by NumPy."""
+    start = [[np.array(tensor) for tensor in each] for each in first]
+    momentum = [[np.zeros_like(a) for a in each] for each in start]
+    local = [[[a.copy() for a in each] for each in start] for _ in workers]
+    tokens = np.zeros((len(workers), len(start)))
+    for number in range(rounds):
+        at = number % len(start)
+        moves, weights = [], []
+        for w, worker in enumerate(workers):
+            for step in range(interval):
+                number_of_step = number * interval + step
+                tensors = [torch.from_numpy(a) for f in local[w] for a in f]
+                move(tensors, worker, number_of_step)
+                tokens[w] += tokens_of(worker, number_of_step)
+                if step == interval - delay - 1:
+                    pairs = zip(start[at], local[w][at])
+                    moves.append([begin - end for begin, end in pairs])
+                    weights.append(tokens[w, at])
+                    tokens[w, at] = 0
+        for i, (begin, m) in enumerate(zip(start[at], momentum[at])):
+            mean = np.average([each[i] for each in moves], 0, weights)
+            m[...] = 0.9 * m + mean
+            begin -= 0.7 * (mean + 0.9 * m)
+            for own in local:
+                own[at][i][...] = (1 - alpha) * begin + alpha * own[at][i]
+        tokens[:, at] *= alpha
+    return start
+
+
+class DiLoCoTest(StoreTest):
+
+    def join(self, fragments, namespace, address=ADDRESS, **options):
+        client = self.open_client(address, namespace=namespace, timeout=60)
+        return DiLoCo(client, fragments, **{"sync_every": 4, **options})
+
+    def join_many(self, count, make, **options):
+        """A group that is complete, each with fragments of its own."""
+        namespace = new_namespace()
+        return [
+            self.join(make(), namespace, num_workers=count, **options)
+            for _ in range(count)
+        ]
+
+    def train(self, diloco, worker, rounds):
+        """Trains until so many rounds are there."""
+        parameters = [p for f in diloco._fragments for p in f.parameters]
+        step = 0
+        while diloco.round < rounds:
+            move(parameters, worker, step)
+            diloco.step(tokens_of(worker, step))
+            step += 1
+
+    def values(self, diloco):
+        """What the server has of each fragment."""
+        keys = [
+            f"diloco/{name}" for f in diloco._fragments for name in f.names
+        ]
+        return self.open_client(namespace=diloco._client.namespace).pull(keys)
+
+    def check_is_as_the_model_of_it(self, shapes, rounds, options, **times):
+        def make():
+            return [module_of(*each, seed=i) for i, each in enumerate(shapes)]
+
+        group = self.join_many(3, make, **options)
+        self.together(
+            group, lambda each: self.train(each, group.index(each), rounds)
+        )
+        interval = options["sync_every"] // len(shapes)
+        first = [[p.detach() for p in each.parameters()] for each in make()]
+        expected = outcome(first, range(3), rounds, interval, **times)
+        actual = iter(self.values(group[0]))
+        for fragment in expected:
+            for array in fragment:
+                np.testing.assert_allclose(next(actual), array, 1e-12, 1e-12)
+        return group, expected
+
+    def test_steps_are_those_of_the_model_of_it(self):
+        group, expected = self.check_is_as_the_model_of_it(
+            [[(3, 4), (5,)]], 4, {"sync_every": 5}
+        )
+        for diloco in group:
+            # It goes on from what the server has.
+            for ours, theirs in zip(
+                diloco._fragments[0].parameters, expected[0]
+            ):
+                np.testing.assert_allclose(ours.detach(), theirs, 1e-12, 1e-12)
+
+    def test_fragments_go_out_in_turns_while_workers_train(self):
+        for delay, alpha in ((0, 0.0), (2, 0.0), (1, 0.5), (2, 1.0)):
+            with self.subTest(delay=delay, alpha=alpha):
+                options = {
+                    "sync_every": 9,
+                    "fragment_sync_delay": delay,
+                    "fragment_update_alpha": alpha,
+                }
+                self.check_is_as_the_model_of_it(
+                    [[(2, 2)], [(3,), ()], [(4,)]],
+                    8,
+                    options,
+                    delay=delay,
+                    alpha=alpha,
+                )
+
+    def test_an_optimizer_of_pytorch_is_taken_as_it_is(self):
+        module = module_of((3, 4))
+        outer = torch.optim.SGD(
+            module.parameters(), lr=0.7, momentum=0.9, nesterov=True
+        )
+        self.check_is_as_the_model_of_it(
+            [[(3, 4)]], 4, {"sync_every": 3, "outer_optimizer": outer}
+        )
+        outer.add_param_group({"params": module_of((1,)).parameters()})
+        with self.assertRaises(tensorkv.UnimplementedError):
+            self.join(module, new_namespace(), outer_optimizer=outer)
+
+    def test_compressed_moves_come_to_the_same(self):
+        namespace = new_namespace()
+        group = []
+        for _ in range(2):
+            client = self.open_client(namespace=namespace, timeout=60)
+            client.set_compression("i8:16", 0)
+            module = module_of((40,), dtype=torch.float32)
+            group.append(DiLoCo(client, module, sync_every=3, num_workers=2))
+        self.together(
+            group, lambda each: self.train(each, group.index(each), 6)
+        )
+        first = [[p.detach().double() for p in module_of((40,)).parameters()]]
+        (expected,) = outcome(first, range(2), 6, 3)
+        (actual,) = self.values(group[0])
+        np.testing.assert_allclose(actual, expected[0], 0, 0.01)
+
+    def test_a_worker_trains_while_what_it_sent_waits_for_the_others(self):
+        first, second = self.join_many(
+            2, lambda: module_of((3,)), sync_every=5, fragment_sync_delay=3
+        )
+        for diloco in (first, second):
+            # The first ends its third step before the second has begun.
+            for _ in range(4):
+                self.assertFalse(diloco.step())
+        ended = self.together([first, second], lambda each: each.step())
+        self.assertEqual(ended, [True, True])
+
+    def test_who_comes_later_takes_the_model_and_sends_with_the_others(self):
+        first, second = self.join_many(
+            2, lambda: module_of((3,)), sync_every=20, outer_optimizer=FedAvg()
+        )
+        self.together([first, second], lambda each: self.train(each, 0, 1))
+        # It would come to the end of a round by itself much later.
+        third = self.join(
+            module_of((3,), seed=1),
+            first._client.namespace,
+            sync_every=1_000_000,
+        )
+        self.assertEqual(third.round, 1)
+        (start,) = self.values(first)
+        by = {first: 0.0, second: 1.0, third: 5.0}
+
+        def work(diloco):
+            """Moves by `by`, on 4 tokens or 3."""
+            (parameter,) = diloco._fragments[0].parameters
+            np.testing.assert_array_equal(parameter.detach(), start)
+            with torch.no_grad():
+                parameter -= by[diloco]
+            diloco.step(4 if diloco is third else 3)
+            while diloco.round < 2:
+                diloco.step(0)
+            return parameter.detach()
+
+        for values in self.together(list(by), work):
+            np.testing.assert_allclose(
+                values, start - (3 * 0 + 3 * 1 + 4 * 5) / 10
+            )
+
+    def test_who_is_late_misses_its_round_and_goes_on_with_the_others(self):
+        *others, late = self.join_many(
+            3,
+            lambda: [module_of((2,)), module_of((2,))],
+            quorum=2,
+            deadline=0.05,
+            sync_every=2,
+        )
+        self.together(
+            others, lambda each: self.train(each, others.index(each), 7)
+        )
+        with torch.no_grad():
+            for fragment in late._fragments:
+                fragment.parameters[0] += 1000
+        self.assertTrue(late.step())
+        self.assertFalse(late.is_in)
+        self.assertEqual(late.round, 7)
+        for fragment, theirs in zip(late._fragments, self.values(late)):
+            ours = fragment.parameters[0].detach()
+            np.testing.assert_array_equal(ours, theirs)
+        late._client.update_namespace(
+            late._client.namespace, quorum=0, quorum_grace=0.0
+        )
+        self.together([*others, late], lambda each: each.step())
+        self.assertTrue(late.is_in)
+        self.assertLess(np.abs(self.values(late)).max(), 100)
+
+    def test_who_fails_at_any_call_makes_up_for_it(self):
+        for when, call, delay in itertools.product(
+            ("before", "after"), range(4), (0, 1)
+        ):
+            with self.subTest(when=when, call=call, delay=delay):
+                self.check_failing_call(when, call, delay)
+
+    def check_failing_call(self, when, call, delay):
+        first, failing = self.join_many(
+            2,
+            lambda: torch.nn.ParameterDict(
+                {"w": torch.nn.Parameter(torch.zeros(3))}
+            ),
+            sync_every=2,
+            fragment_sync_delay=delay,
+            outer_optimizer=FedAvg(),
+        )
+        store = failing._client._store
+
+        def interrupt():
+            raise KeyboardInterrupt
+
+        failing._client._store = FailingStore(store, when, call, interrupt)
+
+        def make(diloco):
+            with torch.no_grad():
+                diloco._fragments[0].parameters[0] += (
+                    2 if diloco is first else 10
+                )
+            diloco.step()
+            while not diloco.round:
+                with contextlib.suppress(KeyboardInterrupt):
+                    diloco.step()
+
+        self.together([first, failing], make)
+        failing._client._store = store
+        for diloco in (first, failing):
+            self.assertEqual(diloco.round, 1)
+            values = diloco._fragments[0].parameters[0].detach()
+            np.testing.assert_array_equal(values, np.full(3, 6.0, "float32"))
+
+    def test_the_server_may_end(self):
+        server = RestartableServer(self)
+        group = [
+            self.join(
+                [module_of((2,)), module_of((3,))],
+                "n",
+                server.address,
+                num_workers=2,
+            )
+            for _ in range(2)
+        ]
+
+        def work(diloco):
+            self.train(diloco, 0, diloco.round + 3)
+
+        self.together(group, work)
+        server.restart()
+        self.together(group, work)
+        self.assertEqual([each.round for each in group], [6, 6])
+        self.assertTrue(group[0].is_in)
+
+    def test_what_does_not_fit_is_refused(self):
+        module = module_of((2,))
+        for options in (
+            {"sync_every": 0},
+            {"fragment_sync_delay": 4},
+            {"fragment_sync_delay": -1},
+            {"fragment_update_alpha": 1.5},
+            {"deadline": 3},
+            {"name": "a*"},
+        ):
+            with self.subTest(**options):
+                with self.assertRaises(tensorkv.InvalidArgumentError):
+                    self.join(module, new_namespace(), **options)
+        for fragments in (
+            [],
+            [module, module],
+            [module, torch.nn.ReLU()],
+            [module_of((i,)) for i in range(3)],
+        ):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                self.join(fragments, new_namespace())
+        diloco = self.join(module, new_namespace())
+        for number in (-1, float("nan"), float("inf")):
+            with self.assertRaises(ValueError):
+                diloco.step(number)
+        diloco.leave()
+
+
+    def test_the_page_runs_as_it_stands(self):
+        failed, attempted = doctest.testfile(
+            os.path.abspath("docs/diloco.md"), module_relative=False
+        )
+        self.assertEqual(failed, 0)
+        self.assertGreater(attempted, 8)
+
+
+class KilledWorkerTest(StoreTest):
+    """A worker that is killed misses, and does nothing else."""
+
+    def start(self, work, *arguments):
+        process = processes.Process(target=work, args=arguments, daemon=True)
+        process.start()
+        self.addCleanup(process.join)
+        self.addCleanup(process.kill)
+        return process
+
+    def survivors(self, namespace):
+        survivors = []
+        for _ in range(2):
+            client = self.open_client(namespace=namespace, timeout=60)
+            module = torch.nn.ParameterDict(
+                {"w": torch.nn.Parameter(torch.zeros(3))}
+            )
+            survivors.append(
+                DiLoCo(
+                    client,
+                    module,
+                    sync_every=1,
+                    outer_optimizer=FedAvg(),
+                    num_workers=2,
+                )
+            )
+        return survivors
+
+    def check_rounds(self, survivors, goes_on):
+        """Rounds in which w moves by what survivors, or all, bring."""
+
+        def work(diloco):
+            brings = 1 + 2 * survivors.index(diloco)
+            (parameter,) = diloco._fragments[0].parameters
+            while True:
+                before = parameter.detach().clone()
+                goes_on_now = goes_on(diloco)
+                with torch.no_grad():
+                    parameter += brings
+                self.assertTrue(diloco.step(2))
+                self.assertTrue(diloco.is_in)
+                moved = (parameter.detach() - before).numpy()
+                # Of 1 and 3 by 2 tokens each, and 8 by 2, or 16 by 4.
+                self.assertIn(moved.max(), (2, 4, 9))
+                self.assertEqual(moved.max(), moved.min())
+                if not goes_on_now:
+                    return diloco.round, parameter.detach().numpy()
+
+        return self.together(survivors, work)
+
+    def test_a_worker_killed_at_any_call(self):
+        for (when, delay), call in itertools.product(
+            (("before", 0), ("after", 1)), range(11)
+        ):
+            with self.subTest(when=when, call=call, delay=delay):
+                namespace = new_namespace()
+                survivors = self.survivors(namespace)
+                victim = self.start(
+                    diloco_victim.end_at_call,
+                    *(ADDRESS, namespace, when, call, delay),
+                )
+                # The other has what they agree on.
+                rounds = {}
+                lock = threading.Lock()
+
+                def goes_on(diloco):
+                    with lock:
+                        return rounds.setdefault(
+                            diloco.round, victim.is_alive()
+                        )
+
+                ends = self.check_rounds(survivors, goes_on)
+                self.assertEqual(victim.exitcode, -signal.SIGKILL)
+                self.assertEqual(ends[0][0], ends[1][0])
+                self.assert_array(ends[0][1], ends[1][1])
+
+    def test_every_token_of_a_training_with_kills_is_accounted_for(self):
+        num_workers, rounds = 3, 12
+        namespace = new_namespace()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        logs = [f"{folder.name}/{i}" for i in range(num_workers)]
+
+        def start(worker):
+            return self.start(
+                diloco_victim.train,
+                *(ADDRESS, namespace, num_workers, worker, logs[worker]),
+            )
+
+        workers = {i: start(i) for i in range(1, num_workers)}
+        module = diloco_victim.Tally(num_workers)
+        diloco = diloco_victim.join(ADDRESS, namespace, module, num_workers, 0)
+        self.addCleanup(diloco._client.close)
+        counted, own, losses = [], [], []
+        while diloco.round < rounds:
+            before = module.tokens.detach().clone()
+            own.append(0)
+            ended = False
+            while not ended:
+                module.train_on(0, 2)
+                own[-1] += 2
+                ended = diloco.step(2)
+            counted.append(tokens_in(before - module.tokens.detach()))
+            losses.append(module.loss())
+            if diloco.round % 4 == 2:
+                worker = 1 + diloco.round // 4 % 2
+                workers[worker].kill()
+                workers[worker].join()
+                workers[worker] = start(worker)
+        for each in workers.values():
+            each.kill()
+            each.join()
+        diloco.leave()
+
+        self.assertEqual([each[0] for each in counted], own)
+        for worker in range(1, num_workers):
+            in_rounds, unfinished = read_log(logs[worker])
+            by_round = {
+                number: each[worker]
+                for number, each in enumerate(counted, start=1)
+                if each[worker]
+            }
+            # What it knows to have counted has, by as many tokens as it had.
+            for number, tokens in in_rounds.items():
+                if number <= rounds:
+                    self.assertEqual(by_round.pop(number), tokens)
+            # What else has counted it had sent before it was killed.
+            for tokens in by_round.values():
+                self.assertIn(tokens, unfinished)
+        self.assertLess(losses[-1], losses[0])
+
+
+def tokens_in(moves):
+    """Of each worker, from what its element of the mean has moved by."""
+    roots = moves.clamp(min=0).sqrt()
+    return [round(float(each)) for each in roots * roots.sum()]
+
+
+def read_log(name):
+    """Tokens of rounds that have counted a worker, and those of no such."""
+    rounds, unfinished, tokens = {}, [], 0
+    with open(name) as file:
+        for line in file:
+            if line.startswith("round"):
+                rounds[int(line.split()[1])] = tokens
+            elif line.startswith("start"):
+                unfinished.append(tokens)
+            else:
+                tokens += int(line)
+                continue
+            tokens = 0
+    return rounds, [*unfinished, tokens]
+
+
+if __name__ == "__main__":
+    unittest.main()
