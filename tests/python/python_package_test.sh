@@ -34,7 +34,7 @@ start_server --budget=512MiB
 preload_sanitizer
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
 # Where tools/setup puts Flower, with versions of its own of what it needs.
-if [[ $* == *flower_test* ]]; then
+if [[ $* == *flower_test* || $* == *secure_aggregation_test* ]]; then
   PYTHONPATH=$PYTHONPATH:${TENSORKV_FLOWER:-/usr/local/lib/tensorkv-flower}
 fi
 export TENSORKV_TARGET=$server
