@@ -453,6 +453,8 @@ class FedAvgM(FedAvg):
 class FedAdam(FedAvg):
     """Flower's FedAdam by the server, with Flower's arguments."""
 
+    _OPTIMIZER: Callable[..., federated.ServerOptimizer] = federated.FedAdam
+
     def __init__(
         self,
         *,
@@ -462,26 +464,17 @@ class FedAdam(FedAvg):
         tau: float = 1e-3,
         **kwargs: Any,
     ):
-        super().__init__(
-            optimizer=federated.FedAdam(eta, beta_1, beta_2, tau), **kwargs
-        )
+        optimizer = type(self)._OPTIMIZER(eta, beta_1, beta_2, tau)
+        super().__init__(optimizer=optimizer, **kwargs)
 
 
-class FedYogi(FedAvg):
+class FedYogi(FedAdam):
     """Flower's FedYogi by the server, with Flower's arguments."""
 
-    def __init__(
-        self,
-        *,
-        eta: float = 1e-2,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
-        tau: float = 1e-3,
-        **kwargs: Any,
-    ):
-        super().__init__(
-            optimizer=federated.FedYogi(eta, beta_1, beta_2, tau), **kwargs
-        )
+    _OPTIMIZER = federated.FedYogi
+
+    def __init__(self, *, eta: float = 1e-2, **kwargs: Any):
+        super().__init__(eta=eta, **kwargs)
 
 
 class FedAdagrad(FedAvg):
