@@ -119,6 +119,7 @@ def main():
         num_workers=options.workers,
     )
     trained, evaluated = text()
+    torch.seed()  # each worker has batches of its own
     num_tokens = 0
     while diloco.round < options.rounds:
         batch = batch_of(trained, options.batch_size, options.length)

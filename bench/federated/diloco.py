@@ -83,7 +83,8 @@ class Training:
         self._options = options
         self._target = target
         self._namespace = namespace
-        self._logs = [f"{folder}/{namespace}-{i}" for i in range(options.workers)]
+        prefix = f"{folder}/{namespace}"
+        self._logs = [f"{prefix}-{i}" for i in range(options.workers)]
         self._client = tensorkv.Client(target, namespace=namespace, timeout=600)
         self.counted = torch.zeros(options.workers, dtype=torch.float64)
         self.kills = 0
@@ -133,7 +134,8 @@ class Training:
         client, begin = self._client, None
         client.pull(TALLY, wait=True)
         client.set_rule("sgd", key_pattern=TALLY, learning_rate=1.0)
-        before, number, version = client.pull(TALLY), 0, client.stat(TALLY).version
+        before, version = client.pull(TALLY), client.stat(TALLY).version
+        number = 0
         while number < self._options.rounds:
             version += 1
             tally, number = client.pull(
@@ -190,7 +192,8 @@ def main():
     if options.worker is not None:
         work(options)
         return
-    with server(options.server) as target, tempfile.TemporaryDirectory() as logs:
+    with server(options.server) as target, contextlib.ExitStack() as stack:
+        logs = stack.enter_context(tempfile.TemporaryDirectory())
         for kill_every in (0.0, options.kill_every):
             namespace = "killed" if kill_every else "unharmed"
             training = Training(options, target, namespace, logs)

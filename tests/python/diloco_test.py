@@ -3,8 +3,10 @@
 import contextlib
 import doctest
 import itertools
+import math
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -361,6 +363,29 @@ class KilledWorkerTest(StoreTest):
         self.addCleanup(process.join)
         self.addCleanup(process.kill)
         return process
+
+    def test_the_example_runs_as_it_stands(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        logs = [f"{folder.name}/{i}" for i in range(2)]
+        namespace = new_namespace()
+        workers = [
+            self.start(
+                diloco_victim.run_example,
+                *(log, f"--target={ADDRESS}", f"--namespace={namespace}"),
+                *("--workers=2", "--rounds=6", "--sync_every=8"),
+                *("--fragments=2", "--delay=1", "--alpha=0.5"),
+                *("--width=16", "--length=8", "--batch_size=4"),
+            )
+            for log in logs
+        ]
+        losses = []
+        for worker, log in zip(workers, logs):
+            worker.join()
+            self.assertEqual(worker.exitcode, 0)
+            with open(log) as file:
+                losses.append(re.search("loss ([0-9.]+) after 6", file.read()))
+        self.assertLess(float(losses[0][1]), math.log(256))
 
     def survivors(self, namespace):
         survivors = []

@@ -1,7 +1,10 @@
 """Workers of DiLoCo in processes of their own, which tests kill."""
 
+import contextlib
 import os
+import runpy
 import signal
+import sys
 
 import tensorkv
 import torch
@@ -93,3 +96,11 @@ def end_at_call(address, namespace, when, call, delay):
         with torch.no_grad():
             module["w"] += 8
         diloco.step(2)
+
+
+def run_example(log, *arguments):
+    """Runs the example as it stands, and has a file be what it prints."""
+    torch.set_num_threads(1)
+    with open(log, "w") as file, contextlib.redirect_stdout(file):
+        sys.argv = ["pytorch_diloco.py", *arguments]
+        runpy.run_path("examples/pytorch_diloco.py", run_name="__main__")
