@@ -171,6 +171,27 @@ class DiLoCoTest(StoreTest):
         with self.assertRaises(tensorkv.UnimplementedError):
             self.join(module, new_namespace(), outer_optimizer=outer)
 
+    def test_narrow_floats_lose_nothing_of_small_moves(self):
+        module = module_of((), dtype=torch.bfloat16)
+        module["w0"].data.fill_(1.0)
+        diloco = self.join(
+            module,
+            new_namespace(),
+            sync_every=2,
+            outer_optimizer=FedAvg(0.25),
+            fragment_sync_delay=1,
+            fragment_update_alpha=0.5,
+        )
+        for number in range(1, 9):
+            # By the least that there is, of which the server takes a quarter.
+            module["w0"].data.fill_(diloco._fragments[0].start[0] + 1 / 128)
+            diloco.step()
+            module["w0"].data.fill_(3.0)
+            self.assertTrue(diloco.step())
+            (value,) = diloco._fragments[0].start
+            self.assertAlmostEqual(float(module["w0"]), 2, delta=0.05)
+        self.assertGreater(float(value), 1.0)
+
     def test_compressed_moves_come_to_the_same(self):
         namespace = new_namespace()
         group = []

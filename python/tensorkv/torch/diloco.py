@@ -360,7 +360,7 @@ class DiLoCo:
             mixed = values
             if taken.is_next and self._alpha:
                 mixed = [
-                    torch.lerp(value, own, self._alpha)
+                    (value - self._alpha * moved(value, own)).to(value.dtype)
                     for value, own in zip(values, fragment.on_host())
                 ]
             unplaced.append((fragment, mixed))
