@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 import pytorch_diloco as example
 from tensorkv.torch import DiLoCo
 
-BATCH, LENGTH, WIDTH, DEPTH = 16, 64, 64, 2
+BATCH, LENGTH, WIDTH, DEPTH = 8, 64, 32, 2
 TALLY = "diloco/0/tally"
 
 
@@ -132,7 +132,11 @@ class Training:
     def _observe(self):
         """Counts the tokens of each round; returns the seconds of a round."""
         client, begin = self._client, None
-        client.pull(TALLY, wait=True)
+        while True:
+            with contextlib.suppress(tensorkv.NotFoundError):
+                client.pull(TALLY, wait=True)
+                break
+            time.sleep(0.1)  # There is no namespace yet.
         client.set_rule("sgd", key_pattern=TALLY, learning_rate=1.0)
         before, version = client.pull(TALLY), client.stat(TALLY).version
         number = 0
@@ -182,7 +186,7 @@ def main():
     parser.add_argument("--server", default="bazel-bin/service/tensorkv-server")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--sync_every", type=int, default=150)
+    parser.add_argument("--sync_every", type=int, default=60)
     parser.add_argument("--kill_every", type=float, default=20.0)
     # Of a worker's process.
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
