@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Callable, List
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tensorkv.client import Client
 
 
 def round_value(number: int) -> NDArray:
-    """The number of a round as its key has it."""
+    """Returns the number of a round as its key has it."""
     return np.array([number], np.int64)
 
 
@@ -24,17 +24,21 @@ class Rounds:
     time.
 
     Attributes:
-      number: of the round whose model the worker has: the owner sets it once
-        that model is where it belongs.
-      is_in: whether the last round is known to have counted the worker.
+      number: of the round whose model the worker has.
+      is_in: whether that round is known to have counted the worker.
+      came_late: whether the worker has joined a group that was at work.
+      has_gone_back: whether the server was found to have another state since
+        this was set to False; then a number may be that of another model.
     """
 
-    def __init__(self, client: Client, timeout: float):
+    def __init__(self, client: Client, timeout: float, came_late: bool):
         """`timeout` is how many seconds to wait for a round that is open."""
         self._client = client
         self._timeout = timeout
         self.number = 0
         self.is_in = False
+        self.came_late = came_late
+        self.has_gone_back = False
         # Whether the step after `number` was pushed, and its end is not known.
         self._has_pushed = False
 
@@ -44,31 +48,34 @@ class Rounds:
         arrays: List[Any],
         weights: List[float],
         received: List[Any],
+        has_my_model: Callable[[], bool],
     ) -> bool:
         """Contributes to the next round, and receives what it has made.
 
         Where others have gone on without, it contributes nothing, and receives
-        the values that are there. Returns whether they are those of the next
-        round, and of none after it.
+        the values that are there; so it does where the server has gone back,
+        and `has_my_model` finds another model than that of `number`. Returns
+        whether the values are those of the next round, and of none after it.
         """
         client, store, step = self._client, self._client._store, self.number + 1
         while True:
             # A server that was restarted may have gone back.
             has_gone_back = store.has_gone_back
-            next_step = client.next_step
+            next_step = self._next_step()
             # Arrays are from the model before `step`, and count in no other:
             # others have gone on without, or with what was pushed before.
-            if next_step > step or (
-                has_gone_back and client.pull(keys[-1])[0] != self.number
-            ):
+            if next_step > step or (has_gone_back and not has_my_model()):
                 client.pull(keys, received)
                 break
             client.push_pull(keys, arrays, received, step, weights)
             self._has_pushed = not store.has_gone_back
-            # It has nothing of this round; arrays are from where it is.
-            if self._has_pushed or received[-1][0] != self.number:
+            if self._has_pushed:
                 break
-        return bool(received[-1][0] == step and client.next_step == step + 1)
+        return bool(
+            not self.has_gone_back
+            and received[-1][0] == step
+            and self._next_step() == step + 1
+        )
 
     def settle(self, keys: List[str], received: List[Any]) -> int:
         """Returns the round that values are of, received again if need be.
@@ -78,22 +85,34 @@ class Rounds:
         """
         client = self._client
         number = int(received[-1][0])
-        while number + 1 < client.next_step:
+        while number + 1 < self._next_step():
             is_open = client.describe_namespace().rounds_open > 0
             version = client.stat(keys[-1]).version
             client.pull(keys, received)
             number = int(received[-1][0])
-            if number + 1 >= client.next_step:
+            if number + 1 >= self._next_step():
                 break
             if not is_open:
                 # The steps before were of other keys, or of who is gone.
-                number = client.next_step - 1
+                number = self._next_step() - 1
                 break
             client.pull(
                 keys[-1], min_version=version + 1, timeout=self._timeout
             )
-        pushed = self.number + 1 if self._has_pushed else 0
-        last_dropped = int(client._store.last_dropped_step)
-        self.is_in = last_dropped < pushed <= number
-        self._has_pushed = False
         return number
+
+    def has_counted(self, number: int) -> bool:
+        """Returns whether the rounds up to that one have the worker's part."""
+        pushed = self.number + 1 if self._has_pushed else 0
+        last_dropped = int(self._client._store.last_dropped_step)
+        return last_dropped < pushed <= number
+
+    def take(self, number: int, is_in: bool) -> None:
+        """Has the worker go on from the model of that round, which it has."""
+        self.is_in = is_in
+        self._has_pushed = False
+        self.number = number
+
+    def _next_step(self) -> int:
+        self.has_gone_back |= self._client._store.has_gone_back
+        return self._client.next_step

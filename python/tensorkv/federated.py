@@ -24,7 +24,6 @@ from tensorkv.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
-    NotFoundError,
 )
 from tensorkv.optimizer import Rule
 
@@ -261,22 +260,30 @@ def join_rounds(
     worker_name: Optional[str],
     lease: float,
     timeout: float,
+    num_workers: int,
+    max_workers: int,
+    quorum: int,
     deadline: float,
-    **config: Any,
+    sum_order: SumOrder,
 ) -> Rounds:
     """Joins a group that goes on without who is lost.
 
-    Makes its namespace, as `config` says, and its keys, unless they are there.
-
-    Errors: those of FederatedAveraging.
+    Makes its namespace, and its keys, unless they are there. Arguments and
+    errors are those of FederatedAveraging.
     """
-    if deadline and not config["quorum"]:
+    if deadline and not quorum:
         raise InvalidArgumentError(
             "deadline: expected a quorum beside it, with which a round "
             "closes then"
         )
     group = create_group(
-        client, on_worker_loss="continue", quorum_grace=deadline, **config
+        client,
+        num_workers=num_workers,
+        max_workers=max_workers,
+        on_worker_loss="continue",
+        quorum=quorum,
+        quorum_grace=deadline,
+        sum_order=sum_order,
     )
     if group.on_worker_loss != "continue":
         raise FailedPreconditionError(
@@ -284,16 +291,27 @@ def join_rounds(
             f"'continue', so that who is lost only misses, got "
             f"{group.on_worker_loss!r}"
         )
-    try:
-        client.stat(keys.all())
-    except NotFoundError:
+    # Others would wait for a client that has joined and then fails, or has not
+    # all keys that they have.
+    if not client.keys(f"{keys.name}/"):
         keys.create(client, rule, values, "keep")
-    # Others would wait for a client that has joined and then fails.
+    _check_is_whole(client, keys)
     _check_fits(client, keys, values)
+    is_formed = group.live_workers >= group.num_workers
     client.join(
         worker_name or _unique_name(), lease=lease, step_timeout=timeout
     )
-    return Rounds(client, timeout)
+    return Rounds(client, timeout, is_formed or bool(client._was_lost))
+
+
+def _check_is_whole(client: Client, keys: ModelKeys) -> None:
+    found, own = set(client.keys(f"{keys.name}/")), set(keys.all())
+    if found != own:
+        raise InvalidArgumentError(
+            f"model: expected the same tensors as the others, which have "
+            f"{sorted(found - own)[:3]} besides, and lack "
+            f"{sorted(own - found)[:3]}"
+        )
 
 
 def _check_fits(client: Client, keys: ModelKeys, values: List[Any]) -> None:
@@ -369,8 +387,8 @@ class FederatedAveraging:
 
         Errors: FailedPreconditionError where the namespace has no means, or
         rounds fail when a client is lost; InvalidArgumentError where arrays of
-        these names have another shape or dtype there, and for names that begin
-        with "."; those of Client.join.
+        these names have another shape or dtype there, or others are there, and
+        for names that begin with "."; those of Client.join.
         """
         self._model = model
         self._client = client
@@ -397,7 +415,8 @@ class FederatedAveraging:
         self._unplaced: Optional[List[Any]] = None
         try:
             received = self._memory_like(values)
-            self._take(client.pull(self._keys.all(), received))
+            client.pull(self._keys.all(), received)
+            self._take(received)
             self._place()
         except BaseException:
             client.leave()
@@ -451,15 +470,26 @@ class FederatedAveraging:
             ),
             self._keys.weights(weight),
             received,
+            self._has_my_model,
         )
         self._take(received)
+
+    def _has_my_model(self) -> bool:
+        """Returns whether the server has the model that moves are from."""
+        found = self._memory_like(self._on_host())
+        self._client.pull(self._keys.all(), found)
+        return int(found[-1][0]) == self._rounds.number and all(
+            bool((own == there).all()) for own, there in zip(self._start, found)
+        )
 
     def _take(self, received: List[Any]) -> None:
         """Has the client go on from these, or what is made of them."""
         number = self._rounds.settle(self._keys.all(), received)
+        is_in = self._rounds.has_counted(number)
         self._unplaced = received[:-1]
         self._start = received[: len(self._keys.optimized)]
-        self._rounds.number = number
+        self._rounds.has_gone_back = False
+        self._rounds.take(number, is_in)
 
     def _place(self) -> None:
         """Puts in place what the client has taken."""

@@ -473,8 +473,18 @@ class FedYogi(FedAdam):
 
     _OPTIMIZER = federated.FedYogi
 
-    def __init__(self, *, eta: float = 1e-2, **kwargs: Any):
-        super().__init__(eta=eta, **kwargs)
+    def __init__(
+        self,
+        *,
+        eta: float = 1e-2,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99,
+        tau: float = 1e-3,
+        **kwargs: Any,
+    ):
+        super().__init__(
+            eta=eta, beta_1=beta_1, beta_2=beta_2, tau=tau, **kwargs
+        )
 
 
 class FedAdagrad(FedAvg):

@@ -1,7 +1,9 @@
 """tensorkv.torch.DiLoCo beside a model of it, and with workers that end."""
 
 import contextlib
+import copy
 import doctest
+import functools
 import itertools
 import math
 import multiprocessing
@@ -12,6 +14,8 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
+from concurrent.futures import Future
 
 import numpy as np
 import tensorkv
@@ -43,6 +47,14 @@ def module_of(*shapes, dtype=torch.float64, seed=0):
     )
 
 
+def fragments_of(shapes):
+    return [module_of(*each, seed=i) for i, each in enumerate(shapes)]
+
+
+def values_of(fragments):
+    return [[p.detach() for p in each.parameters()] for each in fragments]
+
+
 def move(parameters, worker, step):
     """A step of the inner training: where it goes depends on where it is."""
     with torch.no_grad():
@@ -55,34 +67,81 @@ def tokens_of(worker, step):
     return 1 + (5 * worker + 3 * step) % 11
 
 
-def outcome(first, workers, rounds, interval, delay=0, alpha=0.0):
-    """What the server has of each fragment after so many rounds, by NumPy."""
-    start = [[np.array(tensor) for tensor in each] for each in first]
-    momentum = [[np.zeros_like(a) for a in each] for each in start]
-    local = [[[a.copy() for a in each] for each in start] for _ in workers]
-    tokens = np.zeros((len(workers), len(start)))
-    for number in range(rounds):
-        at = number % len(start)
-        moves, weights = [], []
-        for w, worker in enumerate(workers):
-            for step in range(interval):
-                number_of_step = number * interval + step
-                tensors = [torch.from_numpy(a) for f in local[w] for a in f]
-                move(tensors, worker, number_of_step)
-                tokens[w] += tokens_of(worker, number_of_step)
-                if step == interval - delay - 1:
-                    pairs = zip(start[at], local[w][at])
-                    moves.append([begin - end for begin, end in pairs])
-                    weights.append(tokens[w, at])
-                    tokens[w, at] = 0
-        for i, (begin, m) in enumerate(zip(start[at], momentum[at])):
-            mean = np.average([each[i] for each in moves], 0, weights)
+class Model:
+    """What the server has of each fragment, by NumPy.
+
+    Attributes:
+      start, momentum: lists of arrays, of each fragment.
+    """
+
+    def __init__(self, first, workers, interval, delay=0, alpha=0.0):
+        self.start = [[np.array(tensor) for tensor in f] for f in first]
+        self.momentum = [[np.zeros_like(a) for a in f] for f in self.start]
+        self._workers = workers
+        self._interval = interval
+        self._delay = delay
+        self._alpha = alpha
+        self.go_back()
+
+    def go_back(self):
+        """Has all workers go on from there, without what they have moved by."""
+        self._local = [copy.deepcopy(self.start) for _ in self._workers]
+        self._tokens = np.zeros((len(self._workers), len(self.start)))
+
+    def train(self, rounds):
+        for number in rounds:
+            self._round(number, number % len(self.start))
+
+    def _round(self, number, at):
+        sent = [
+            self._inner(w, worker, number, at)
+            for w, worker in enumerate(self._workers)
+        ]
+        weights = [weight for weight, _ in sent]
+        for i, (begin, m) in enumerate(zip(self.start[at], self.momentum[at])):
+            mean = np.average([moves[i] for _, moves in sent], 0, weights)
             m[...] = 0.9 * m + mean
             begin -= 0.7 * (mean + 0.9 * m)
-            for own in local:
-                own[at][i][...] = (1 - alpha) * begin + alpha * own[at][i]
-        tokens[:, at] *= alpha
-    return start
+            for own in self._local:
+                mixed = (1 - self._alpha) * begin + self._alpha * own[at][i]
+                own[at][i][...] = mixed
+        self._tokens[:, at] *= self._alpha
+
+    def _inner(self, w, worker, number, at):
+        """Trains for a round; the weight and the moves that are sent."""
+        tokens, local = self._tokens[w], self._local[w]
+        for step in range(self._interval):
+            number_of_step = number * self._interval + step
+            tensors = [torch.from_numpy(a) for f in local for a in f]
+            move(tensors, worker, number_of_step)
+            tokens += tokens_of(worker, number_of_step)
+            if step == self._interval - self._delay - 1:
+                pairs = zip(self.start[at], local[at])
+                sent = tokens[at], [begin - end for begin, end in pairs]
+                tokens[at] = 0
+        return sent
+
+
+def interrupt():
+    """Does what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def interrupted_once(function, when):
+    """The function, whose first call is interrupted before or after it."""
+    left = [when]
+
+    def called(*args):
+        if left == ["before"]:
+            left.pop()
+            interrupt()
+        result = function(*args)
+        if left:
+            left.pop()
+            interrupt()
+        return result
+
+    return called
 
 
 class DiLoCoTest(StoreTest):
@@ -102,35 +161,35 @@ class DiLoCoTest(StoreTest):
     def train(self, diloco, worker, rounds):
         """Trains until so many rounds are there."""
         parameters = [p for f in diloco._fragments for p in f.parameters]
-        step = 0
         while diloco.round < rounds:
+            step = diloco.round * diloco._interval + diloco._local_step
             move(parameters, worker, step)
             diloco.step(tokens_of(worker, step))
-            step += 1
 
     def values(self, diloco):
         """What the server has of each fragment."""
-        keys = [
-            f"diloco/{name}" for f in diloco._fragments for name in f.names
-        ]
-        return self.open_client(namespace=diloco._client.namespace).pull(keys)
+        client = self.open_client(
+            diloco._client.target, namespace=diloco._client.namespace
+        )
+        return client.pull(diloco._keys.all()[:-1])
 
     def check_is_as_the_model_of_it(self, shapes, rounds, options, **times):
-        def make():
-            return [module_of(*each, seed=i) for i, each in enumerate(shapes)]
-
+        make = functools.partial(fragments_of, shapes)
         group = self.join_many(3, make, **options)
         self.together(
             group, lambda each: self.train(each, group.index(each), rounds)
         )
         interval = options["sync_every"] // len(shapes)
-        first = [[p.detach() for p in each.parameters()] for each in make()]
-        expected = outcome(first, range(3), rounds, interval, **times)
-        actual = iter(self.values(group[0]))
-        for fragment in expected:
+        expected = Model(values_of(make()), range(3), interval, **times)
+        expected.train(range(rounds))
+        self.check_values(group[0], expected)
+        return group, expected
+
+    def check_values(self, diloco, expected):
+        actual = iter(self.values(diloco))
+        for fragment in expected.start:
             for array in fragment:
                 np.testing.assert_allclose(next(actual), array, 1e-12, 1e-12)
-        return group, expected
 
     def test_steps_are_those_of_the_model_of_it(self):
         group, expected = self.check_is_as_the_model_of_it(
@@ -139,7 +198,7 @@ class DiLoCoTest(StoreTest):
         for diloco in group:
             # It goes on from what the server has.
             for ours, theirs in zip(
-                diloco._fragments[0].parameters, expected[0]
+                diloco._fragments[0].parameters, expected.start[0]
             ):
                 np.testing.assert_allclose(ours.detach(), theirs, 1e-12, 1e-12)
 
@@ -192,21 +251,39 @@ class DiLoCoTest(StoreTest):
             self.assertAlmostEqual(float(module["w0"]), 2, delta=0.05)
         self.assertGreater(float(value), 1.0)
 
-    def test_compressed_moves_come_to_the_same(self):
-        namespace = new_namespace()
-        group = []
-        for _ in range(2):
-            client = self.open_client(namespace=namespace, timeout=60)
-            client.set_compression("i8:16", 0)
-            module = module_of((40,), dtype=torch.float32)
-            group.append(DiLoCo(client, module, sync_every=3, num_workers=2))
-        self.together(
-            group, lambda each: self.train(each, group.index(each), 6)
-        )
-        first = [[p.detach().double() for p in module_of((40,)).parameters()]]
-        (expected,) = outcome(first, range(2), 6, 3)
-        (actual,) = self.values(group[0])
-        np.testing.assert_allclose(actual, expected[0], 0, 0.01)
+    def test_what_an_encoding_leaves_out_comes_later(self):
+        client = self.open_client(namespace=new_namespace())
+        client.set_compression("topk:0.25", 0)
+        module = module_of((8,), dtype=torch.float32)
+        first = module["w0"].detach().clone()
+        diloco = DiLoCo(client, module, sync_every=1, outer_optimizer=FedAvg())
+        by = torch.arange(1.0, 9.0)
+        rounds = 20
+        for _ in range(rounds):
+            with torch.no_grad():
+                module["w0"] += by
+            diloco.step()
+            values = module["w0"].detach() - first
+            if diloco.round == 1:  # Two of eight.
+                self.assertEqual(int((values.abs() > 0.5).sum()), 2)
+        # What is not there yet is that of a few rounds.
+        self.assertTrue(bool((values > 0).all()))
+        self.assertTrue(bool((values < rounds * by + 0.01).all()))
+        self.assertGreater(float(values.sum()), 0.7 * rounds * float(by.sum()))
+
+    def test_moves_that_an_encoding_refuses_are_sent_no_more(self):
+        client = self.open_client(namespace=new_namespace())
+        client.set_compression("i8:4", 0)
+        module = module_of((4,), dtype=torch.float32)
+        diloco = DiLoCo(client, module, sync_every=1)
+        whole = module["w0"].detach().clone()
+        module["w0"].data.fill_(float("nan"))
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            diloco.step(3)
+        module["w0"].data.copy_(whole + 1)
+        self.assertTrue(diloco.step(3))
+        self.assertEqual(diloco.round, 1)
+        self.assertTrue(bool((module["w0"] - whole > 0.5).all()))
 
     def test_a_worker_trains_while_what_it_sent_waits_for_the_others(self):
         first, second = self.join_many(
@@ -250,6 +327,19 @@ class DiLoCoTest(StoreTest):
                 values, start - (3 * 0 + 3 * 1 + 4 * 5) / 10
             )
 
+    def test_nobody_waits_for_who_comes_in_the_first_round(self):
+        namespace = new_namespace()
+        first = self.join(module_of((3,)), namespace, sync_every=2)
+        first.step()
+        second = self.join(module_of((3,)), namespace, sync_every=1_000_000)
+
+        def work(diloco):
+            while not diloco.round:
+                diloco.step()
+
+        self.together([first, second], work)
+        self.assertTrue(second.is_in)
+
     def test_who_is_late_misses_its_round_and_goes_on_with_the_others(self):
         *others, late = self.join_many(
             3,
@@ -278,14 +368,59 @@ class DiLoCoTest(StoreTest):
         self.assertLess(np.abs(self.values(late)).max(), 100)
 
     def test_who_fails_at_any_call_makes_up_for_it(self):
-        for when, call, delay in itertools.product(
-            ("before", "after"), range(4), (0, 1)
-        ):
-            with self.subTest(when=when, call=call, delay=delay):
-                self.check_failing_call(when, call, delay)
+        for when, delay in itertools.product(("before", "after"), (0, 1)):
+            with self.subTest(when=when, delay=delay):
+                group = self.join_two(delay)
+                with self.failing(group[1], when, 0):
+                    self.make_round(group)
 
-    def check_failing_call(self, when, call, delay):
-        first, failing = self.join_many(
+    def test_who_fails_at_any_call_when_it_is_late_makes_up_for_it(self):
+        for when, call in itertools.product(("before", "after"), range(3)):
+            with self.subTest(when=when, call=call):
+                first, late = self.join_two(quorum=1)
+                self.train(first, 0, 5)
+                with self.failing(late, when, call):
+                    while not late.round:
+                        self.interrupted(late.step)
+                self.assertEqual(late.round, 5)
+                self.assertFalse(late.is_in)
+                self.assert_same(first, late)
+
+    def test_who_is_interrupted_makes_up_for_it(self):
+        places = (
+            (Future, "result", 6.0),
+            (tensorkv.torch.diloco, "put_back", 2.5),
+        )
+        for (owner, name, tokens), when in itertools.product(
+            places, ("before", "after")
+        ):
+            with self.subTest(name, when=when):
+                (diloco,) = self.join_many(
+                    1,
+                    lambda: module_of((3,)),
+                    sync_every=2,
+                    fragment_sync_delay=1,
+                    fragment_update_alpha=0.5,
+                    outer_optimizer=FedAvg(),
+                )
+                (fragment,) = diloco._fragments
+                (parameter,) = fragment.parameters
+                start = parameter.detach().clone()
+                parameter.data += 4
+                diloco.step(3)
+                parameter.data += 2
+                function = interrupted_once(getattr(owner, name), when)
+                with unittest.mock.patch.object(owner, name, function):
+                    with self.assertRaises(KeyboardInterrupt):
+                        diloco.step(5)
+                    self.assertTrue(diloco.step(7))
+                self.assertTrue(diloco.is_in)
+                # The server's 4, and its own 6; of that 5 tokens, or 12.
+                np.testing.assert_allclose(parameter.detach() - start, 5)
+                self.assertEqual(fragment.num_tokens, tokens)
+
+    def join_two(self, delay=0, **options):
+        return self.join_many(
             2,
             lambda: torch.nn.ParameterDict(
                 {"w": torch.nn.Parameter(torch.zeros(3))}
@@ -293,51 +428,110 @@ class DiLoCoTest(StoreTest):
             sync_every=2,
             fragment_sync_delay=delay,
             outer_optimizer=FedAvg(),
+            **options,
         )
-        store = failing._client._store
 
-        def interrupt():
-            raise KeyboardInterrupt
+    @contextlib.contextmanager
+    def failing(self, diloco, when, call):
+        """Has a call of the worker fail, which comes in the block."""
+        store = diloco._client._store
+        failing = FailingStore(store, when, call, interrupt)
+        diloco._client._store = failing
+        yield
+        diloco._client._store = store
+        self.assertTrue(failing.has_failed)
 
-        failing._client._store = FailingStore(store, when, call, interrupt)
+    def interrupted(self, step):
+        with contextlib.suppress(KeyboardInterrupt):
+            step()
 
-        def make(diloco):
+    def make_round(self, group):
+        """Has the workers move by 2 and 10, and meet."""
+
+        def work(diloco):
             with torch.no_grad():
                 diloco._fragments[0].parameters[0] += (
-                    2 if diloco is first else 10
+                    10 if group.index(diloco) else 2
                 )
-            diloco.step()
             while not diloco.round:
-                with contextlib.suppress(KeyboardInterrupt):
-                    diloco.step()
+                self.interrupted(diloco.step)
 
-        self.together([first, failing], make)
-        failing._client._store = store
-        for diloco in (first, failing):
+        self.together(group, work)
+        for diloco in group:
             self.assertEqual(diloco.round, 1)
             values = diloco._fragments[0].parameters[0].detach()
             np.testing.assert_array_equal(values, np.full(3, 6.0, "float32"))
 
+    def assert_same(self, *group):
+        for fragments in zip(*(each._fragments for each in group)):
+            for parameters in zip(*(each.parameters for each in fragments)):
+                for other in parameters[1:]:
+                    self.assertTrue(torch.equal(parameters[0], other))
+
     def test_the_server_may_end(self):
         server = RestartableServer(self)
+        make = functools.partial(fragments_of, [[(2,)], [(3,)]])
         group = [
-            self.join(
-                [module_of((2,)), module_of((3,))],
-                "n",
-                server.address,
-                num_workers=2,
-            )
+            self.join(make(), "n", server.address, num_workers=2)
             for _ in range(2)
         ]
 
-        def work(diloco):
-            self.train(diloco, 0, diloco.round + 3)
+        def train(rounds):
+            self.together(
+                group, lambda each: self.train(each, group.index(each), rounds)
+            )
 
-        self.together(group, work)
-        server.restart()
-        self.together(group, work)
-        self.assertEqual([each.round for each in group], [6, 6])
-        self.assertTrue(group[0].is_in)
+        expected = Model(values_of(make()), range(2), interval=2)
+        train(3)
+        expected.train(range(3))
+        reader = self.open_client(server.address, namespace="n")
+        reader.save_checkpoint()
+        train(6)
+        server.kill()
+        server.start()
+        # They go back to the third, with what they find out in a seventh.
+        self.together(group, lambda each: [each.step() for _ in range(2)])
+        self.assertEqual([each.round for each in group], [3, 3])
+        self.assert_same(*group)
+        train(7)
+        expected.go_back()
+        expected.train(range(3, 7))
+        self.check_values(group[0], expected)
+
+    def test_moves_of_a_model_that_is_gone_count_in_none_of_its_number(self):
+        server = RestartableServer(self)
+        make = functools.partial(fragments_of, [[(2,)], [(3,)]])
+        options = {"num_workers": 3, "quorum": 2, "deadline": 0.05}
+        group = [
+            self.join(make(), "n", server.address, **options) for _ in range(3)
+        ]
+        *others, slow = group
+        reader = self.open_client(server.address, namespace="n")
+        everybody = functools.partial(self.together, group)
+        everybody(lambda each: self.train(each, group.index(each), 3))
+        reader.save_checkpoint()
+        everybody(lambda each: self.train(each, group.index(each), 4))
+        before = self.values(slow)
+        server.kill()
+        server.start()
+        self.together(others, lambda each: [each.step() for _ in range(2)])
+        self.together(others, lambda each: self.train(each, 1, 4))
+        self.assertFalse(np.array_equal(self.values(slow)[1], before[1]))
+        self.assertEqual(slow.round, 4)
+        for _ in range(2):
+            with torch.no_grad():
+                for fragment in slow._fragments:
+                    fragment.parameters[0] += 1000
+            slow.step()
+        self.assertFalse(slow.is_in)
+        # Of round 3 there was one alone: what it has moved by is of that.
+        kept, gone = slow._fragments
+        tokens = tokens_of(2, 6) + tokens_of(2, 7) + 2
+        self.assertEqual((kept.num_tokens, gone.num_tokens), (tokens, 0.0))
+        for array in self.values(slow):
+            self.assertLess(np.abs(array).max(), 100)
+        (ours,), theirs = gone.parameters, self.values(slow)[1]
+        np.testing.assert_array_equal(ours.detach(), theirs)
 
     def test_what_does_not_fit_is_refused(self):
         module = module_of((2,))
@@ -360,7 +554,27 @@ class DiLoCoTest(StoreTest):
         ):
             with self.assertRaises(tensorkv.InvalidArgumentError):
                 self.join(fragments, new_namespace())
-        diloco = self.join(module, new_namespace())
+        with self.assertRaises(tensorkv.UnimplementedError):
+            self.join(module, new_namespace(), outer_optimizer=[])
+        complex_one = torch.nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            self.join(
+                torch.nn.ParameterDict({"w": complex_one}), new_namespace()
+            )
+        namespace = new_namespace()
+        diloco = self.join([module_of((2,), (3,))], namespace)
+        rules = diloco._client.describe_namespace().rules
+        for fragments in (
+            [module_of((2,))],
+            [module_of((2,), (3,)), module_of((1,))],
+            [module_of((2,)), module_of((3,))],
+            [module_of((2,), (4,))],
+        ):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                self.join(fragments, namespace, outer_optimizer=FedAvg())
+        self.assertEqual(diloco._client.describe_namespace().rules, rules)
+        # Nobody waits for who was refused.
+        self.assertTrue(any([diloco.step() for _ in range(4)]))
         for number in (-1, float("nan"), float("inf")):
             with self.assertRaises(ValueError):
                 diloco.step(number)
@@ -427,10 +641,13 @@ class KilledWorkerTest(StoreTest):
         return survivors
 
     def check_rounds(self, survivors, goes_on):
-        """Rounds in which w moves by what survivors, or all, bring."""
+        """Makes rounds in which w moves by what survivors, or all, bring.
+
+        Returns by how much it has, once each.
+        """
 
         def work(diloco):
-            brings = 1 + 2 * survivors.index(diloco)
+            brings, seen = 1 + 2 * survivors.index(diloco), set()
             (parameter,) = diloco._fragments[0].parameters
             while True:
                 before = parameter.detach().clone()
@@ -443,14 +660,18 @@ class KilledWorkerTest(StoreTest):
                 # Of 1 and 3 by 2 tokens each, and 8 by 2, or 16 by 4.
                 self.assertIn(moved.max(), (2, 4, 9))
                 self.assertEqual(moved.max(), moved.min())
+                seen.add(float(moved.max()))
                 if not goes_on_now:
-                    return diloco.round, parameter.detach().numpy()
+                    return diloco.round, parameter.detach().numpy(), seen
 
-        return self.together(survivors, work)
+        ends = self.together(survivors, work)
+        self.assertEqual(ends[0][0], ends[1][0])
+        self.assert_array(ends[0][1], ends[1][1])
+        return ends[0][2]
 
-    def test_a_worker_killed_at_any_call(self):
+    def test_a_worker_killed_at_any_call_beside_others(self):
         for (when, delay), call in itertools.product(
-            (("before", 0), ("after", 1)), range(11)
+            (("before", 0), ("after", 1)), (*range(11), 30)
         ):
             with self.subTest(when=when, call=call, delay=delay):
                 namespace = new_namespace()
@@ -469,10 +690,24 @@ class KilledWorkerTest(StoreTest):
                             diloco.round, victim.is_alive()
                         )
 
-                ends = self.check_rounds(survivors, goes_on)
+                seen = self.check_rounds(survivors, goes_on)
                 self.assertEqual(victim.exitcode, -signal.SIGKILL)
-                self.assertEqual(ends[0][0], ends[1][0])
-                self.assert_array(ends[0][1], ends[1][1])
+                if call == 30:
+                    self.assertTrue(seen & {4, 9})
+
+    def test_a_worker_killed_at_any_call_before_others_come(self):
+        for call in range(8):
+            with self.subTest(call=call):
+                namespace = new_namespace()
+                victim = self.start(
+                    diloco_victim.end_at_call,
+                    *(ADDRESS, namespace, "before", call, 0),
+                )
+                victim.join()
+                self.assertEqual(victim.exitcode, -signal.SIGKILL)
+                survivors = self.survivors(namespace)
+                last = survivors[0].round + 3
+                self.check_rounds(survivors, lambda each: each.round < last)
 
     def test_every_token_of_a_training_with_kills_is_accounted_for(self):
         num_workers, rounds = 3, 12
@@ -520,6 +755,7 @@ class KilledWorkerTest(StoreTest):
                 for number, each in enumerate(counted, start=1)
                 if each[worker]
             }
+            self.assertTrue(in_rounds)
             # What it knows to have counted has, by as many tokens as it had.
             for number, tokens in in_rounds.items():
                 if number <= rounds:
@@ -541,7 +777,9 @@ def read_log(name):
     rounds, unfinished, tokens = {}, [], 0
     with open(name) as file:
         for line in file:
-            if line.startswith("round"):
+            if line.startswith("round 0"):
+                unfinished.append(tokens)
+            elif line.startswith("round"):
                 rounds[int(line.split()[1])] = tokens
             elif line.startswith("start"):
                 unfinished.append(tokens)

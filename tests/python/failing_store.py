@@ -14,6 +14,10 @@ class FailingStore:
         self._left = call
         self._fail = fail
 
+    @property
+    def has_failed(self):
+        return self._left < 0
+
     def __getattr__(self, name):
         attribute = getattr(self._store, name)
         if not callable(attribute) or name.startswith("_"):

@@ -31,10 +31,6 @@ from tensorkv.federated import (
 VICTIM = os.path.join(os.path.dirname(__file__), "federated_victim.py")
 
 
-def interrupt():
-    raise KeyboardInterrupt
-
-
 def oracle(optimizer, w, mean_moves):
     """The values after steps along these, in f64."""
     o, kind = optimizer, type(optimizer)
@@ -59,6 +55,11 @@ def oracle(optimizer, w, mean_moves):
             divisor = np.sqrt(v) + o.tau
         w = w - rate * m / divisor
     return w
+
+
+def interrupt():
+    """Does what Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 class FederatedTest(StoreTest):

@@ -65,10 +65,14 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().contiguous()
 
 
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the tensor in f32, or in f64 where it is of that."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
 def moved(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
-    """By how much. Narrow floats would leave some of it out."""
-    wide = torch.float64 if start.dtype == torch.float64 else torch.float32
-    return start.to(wide) - end.to(wide)
+    """Returns by how much. Narrow floats would leave some of it out."""
+    return wide(start) - wide(end)
 
 
 def put_back(

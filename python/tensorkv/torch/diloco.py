@@ -22,7 +22,7 @@ from tensorkv.federated import (
     ServerOptimizer,
     join_rounds,
 )
-from tensorkv.torch._tensors import moved, on_host, put_back
+from tensorkv.torch._tensors import moved, on_host, put_back, wide
 from tensorkv.torch.optimizer import outer_rule_of
 
 OuterOptimizer = Union[ServerOptimizer, torch.optim.Optimizer]
@@ -33,22 +33,24 @@ class _Fragment:
 
     Attributes:
       names: of the parameters, as the keys have them.
-      start: what the parameters were after the last round of the fragment.
-      round: the number of that round; None before the worker has taken part.
-      num_tokens: how many what the parameters have moved by since is worth.
+      start: the values of the parameters after the last round of the fragment.
+      round: the number of that round; None where the worker does not know it.
+      num_tokens: those on which the parameters have moved since.
     """
 
     def __init__(self, index: int, module: torch.nn.Module):
         named = {
             name: parameter
             for name, parameter in module.named_parameters()
-            if parameter.requires_grad and parameter.is_floating_point()
+            if parameter.requires_grad
         }
-        if not named:
+        complex_ones = [n for n, p in named.items() if p.is_complex()]
+        if not named or complex_ones:
             raise InvalidArgumentError(
-                f"model_fragments: expected parameters in each that are "
-                f"trained, got none in number {index}"
+                f"model_fragments: expected real parameters that are trained "
+                f"in each, got {complex_ones or 'none'} in number {index}"
             )
+        self.index = index
         self.names = [f"{index}/{name}" for name in named]
         self.parameters = list(named.values())
         self.start: List[torch.Tensor] = []
@@ -58,10 +60,14 @@ class _Fragment:
     def on_host(self) -> List[torch.Tensor]:
         return [on_host(each) for each in self.parameters]
 
+    def is_at(self, values: Sequence[torch.Tensor]) -> bool:
+        """Returns whether these are the values where the moves begin."""
+        return bool(self.start) and all(map(torch.equal, self.start, values))
+
 
 @dataclasses.dataclass
 class _Sent:
-    """What a worker has contributed to the next round, until it has that."""
+    """The contribution to the next round, until the worker has that round."""
 
     fragment: _Fragment
     moves: List[torch.Tensor]
@@ -72,15 +78,27 @@ class _Sent:
 
 @dataclasses.dataclass
 class _Taken:
-    """What rounds have made of fragments.
+    """Fragments as rounds up to a number have made them.
 
     Attributes:
       is_next: whether it is the next round alone, to which a worker has sent.
+      is_in: whether the round is known to have counted the worker.
     """
 
     number: int
     is_next: bool
+    is_in: bool
     values: List[Tuple[_Fragment, List[torch.Tensor]]]
+
+
+@dataclasses.dataclass
+class _Change:
+    """A fragment as the worker goes on with it."""
+
+    fragment: _Fragment
+    start: List[torch.Tensor]
+    values: List[torch.Tensor]
+    num_tokens: float
 
 
 class DiLoCo:
@@ -116,10 +134,12 @@ class DiLoCo:
 
     Others may read the model: under NAME/INDEX/PARAMETER the server has the
     parameters of the fragments, and under NAME/.round the number of the last
-    round; a pull of all is of one moment. Buffers, and what is not trained,
-    stay each worker's own, and so does the state of its inner optimizer.
+    round; of one server a pull of all is of one moment. Buffers, and what is
+    not trained, stay each worker's own, and so does the state of its inner
+    optimizer.
 
-    Use it on one thread.
+    A worker is awaited from when it is made: make it last, before the loop. Use
+    it on one thread.
     """
 
     def __init__(
@@ -144,13 +164,14 @@ class DiLoCo:
         """Joins the client's namespace, and takes the model that is there.
 
         Names and meanings of the first six are those of torchft's DiLoCo, whose
-        manager the client stands for.
+        manager the client stands for. All workers have the same fragments.
 
         Args:
           client: one that has not joined. Its namespace is made, unless it is
             there; then it is as it was made, and so are the rules of the keys.
-            With its `set_compression` less is sent.
-          model_fragments: parts of a model, or all of it as one.
+            It has one model. With the client's `set_compression` less is sent.
+          model_fragments: a list of parts of a model, or a module, which is
+            one part, whatever it consists of.
           sync_every: after how many steps each of them is exchanged.
           outer_optimizer: of the server: one of tensorkv.federated, or one of
             torch.optim that StoreOptimizer takes, of which the arguments count.
@@ -169,9 +190,9 @@ class DiLoCo:
           timeout: seconds for which a round waits for the others.
 
         Errors: InvalidArgumentError where sync_every is no multiple of the
-        number of fragments, a parameter is in two of them, or parameters of
-        these names have another shape or dtype there; UnimplementedError for
-        an optimizer that no rule stands for; FailedPreconditionError where the
+        number of fragments, a parameter is complex or in two of them, or the
+        server has other parameters than these; UnimplementedError for an
+        optimizer that no rule stands for; FailedPreconditionError where the
         namespace has no means, or rounds fail when a worker is lost; those of
         Client.join. Who joins and then fails closes the client.
         """
@@ -190,9 +211,11 @@ class DiLoCo:
         self._local_step = 0
         # Whether the others are ahead with the steps of the present round.
         self._is_behind = False
+        # A look at whether they have come to its end.
+        self._look: Optional["Future[bool]"] = None
         self._sent: Optional[_Sent] = None
-        # What was taken, and is to be put in place.
-        self._unplaced: List[Tuple[_Fragment, List[torch.Tensor]]] = []
+        # The round that has ended, and has yet to be put in place.
+        self._ended: Optional[Tuple[_Taken, List[_Change]]] = None
         names = [name for each in self._fragments for name in each.names]
         self._keys = ModelKeys(name, names, [])
         values = [value for each in self._fragments for value in each.on_host()]
@@ -213,8 +236,7 @@ class DiLoCo:
         )
         self._thread = Threads(max_calls=1)
         try:
-            self._take(self._receive_all())
-            self._place()
+            self._end_with(self._receive_changed())
         except BaseException:
             client.leave()
             raise
@@ -233,7 +255,7 @@ class DiLoCo:
         return self._rounds.is_in
 
     def step(self, num_tokens: float = 1.0) -> bool:
-        """Counts a step of the inner optimizer; whether a round has ended.
+        """Counts a step of the inner optimizer; returns whether a round ended.
 
         Where it ends with an error, the next step makes up for it: what has
         arrived counts once, and in its own round alone.
@@ -243,14 +265,17 @@ class DiLoCo:
             a mean is that of its tokens since the last round of the fragment.
 
         Errors: InvalidArgumentError for a number that is negative or not
-        finite; those of Client.push_pull.
+        finite, or moves that an encoding does not take, such as NaN: then they
+        are sent as they are in the next step; those of Client.push_pull.
         """
         if not 0 <= num_tokens < math.inf:
             raise InvalidArgumentError(
                 f"num_tokens: expected a finite number of at least 0, got "
                 f"{num_tokens!r}"
             )
-        self._place()
+        if self._ended is not None:  # An earlier step was interrupted.
+            self._go_on()
+            return True
         self._local_step += 1
         for fragment in self._fragments:
             fragment.num_tokens += num_tokens
@@ -259,14 +284,18 @@ class DiLoCo:
             self._send()
         if self._local_step < self._interval:
             return False
-        self._end_round()
+        self._end_with(self._await_round())
         return True
 
     def leave(self) -> None:
-        """Closes the client, once what it has sent counts: nobody waits."""
+        """Closes the client: the worker makes no more rounds, nobody waits.
+
+        Where the worker has sent to a round, waits for it, so that this counts;
+        whatever error that ends with, the client is closed.
+        """
         try:
-            if self._sent is not None and self._sent.taken is not None:
-                self._sent.taken.result()
+            if self._sent is not None:
+                self._await_round()
         finally:
             self._thread.close()
             self._client.leave()
@@ -274,12 +303,18 @@ class DiLoCo:
     # --- Rounds -------------------------------------------------------------
 
     def _is_awaited(self) -> bool:
-        """Whether the worker is to send what it has."""
+        """Returns whether the worker is to send its moves."""
         if self._local_step >= self._send_at:
             return True
         if not self._is_behind:
             return False
-        # What is wrong shows when it sends.
+        look = self._look
+        if look is None or look.done():
+            self._look = self._thread.submit(self._has_open_rounds)
+        return look is not None and look.done() and look.result()
+
+    def _has_open_rounds(self) -> bool:
+        # An error shows again when the worker sends.
         with contextlib.suppress(Error):
             return self._client.describe_namespace().rounds_open > 0
         return False
@@ -289,10 +324,7 @@ class DiLoCo:
 
     def _send(self) -> None:
         fragment = self._fragment_of(self._rounds.number + 1)
-        moves = [
-            moved(start, end)
-            for start, end in zip(fragment.start, fragment.on_host())
-        ]
+        moves = list(map(moved, fragment.start, fragment.on_host()))
         sent = _Sent(fragment, moves, fragment.num_tokens)
         fragment.num_tokens = 0.0
         self._sent = sent
@@ -302,21 +334,24 @@ class DiLoCo:
         sent.taken = self._thread.submit(lambda: self._exchange(sent))
         return sent.taken
 
-    def _end_round(self) -> None:
-        """Takes what the server has made, and begins the next round."""
+    def _await_round(self) -> _Taken:
+        """Returns what has come of the round that it has sent to."""
         sent = self._sent
         assert sent is not None
         # Its call may have failed before.
         call = sent.taken or self._begin_exchange(sent)
         try:
-            taken = call.result()
+            return call.result()
         except BaseException:
             # This thread may be interrupted while the call goes on.
-            if call.done():
+            error = call.exception() if call.done() else None
+            if error is not None:
                 sent.taken = None
+            if isinstance(error, InvalidArgumentError):
+                # Nothing was pushed, and it would be refused again.
+                sent.fragment.num_tokens += sent.weight
+                self._sent = None
             raise
-        self._take(taken)
-        self._place()
 
     def _exchange(self, sent: _Sent) -> _Taken:
         """Contributes, and receives what to go on from."""
@@ -329,75 +364,127 @@ class DiLoCo:
             keys.contribution(sent.moves, [], number),
             keys.weights(sent.weight),
             received,
+            self._has_my_model,
         )
         if not is_next:
-            return self._receive_all()
-        rounds.settle(keys.all(), received)
-        return _Taken(number, True, [(sent.fragment, received[:-1])])
+            return self._receive_changed()
+        is_in = rounds.has_counted(number)
+        return _Taken(number, True, is_in, [(sent.fragment, received[:-1])])
 
-    def _receive_all(self) -> _Taken:
-        """What has changed, of all, since the worker has taken it."""
-        parameters = [p for each in self._fragments for p in each.parameters]
-        received = _memory_like(parameters)
-        # Of no round: it is to be received again where there is one.
-        self._client.pull(self._keys.all(), received)
-        number = self._rounds.settle(self._keys.all(), received)
-        values, left = [], iter(received)
-        for i, fragment in enumerate(self._fragments):
-            its_values = [next(left) for _ in fragment.parameters]
-            if fragment.round != self._last_round_of(i, number):
-                values.append((fragment, its_values))
-        return _Taken(number, False, values)
+    def _has_my_model(self) -> bool:
+        """Returns whether the server has the model that moves are from."""
+        number, values = self._pull(self._fragments)
+        return number == self._rounds.number and all(
+            fragment.is_at(its_values) for fragment, its_values in values
+        )
 
-    def _last_round_of(self, index: int, number: int) -> int:
-        """The last round of that fragment, up to that of the number; <= 0."""
-        return number - (number - 1 - index) % len(self._fragments)
+    def _receive_changed(self) -> _Taken:
+        """Receives the fragments that have changed since the worker took them.
 
-    def _take(self, taken: _Taken) -> None:
-        """Has the worker go on from there."""
-        unplaced = []
-        for fragment, values in taken.values:
-            mixed = values
-            if taken.is_next and self._alpha:
-                mixed = [
-                    (value - self._alpha * moved(value, own)).to(value.dtype)
-                    for value, own in zip(values, fragment.on_host())
-                ]
-            unplaced.append((fragment, mixed))
-        self._unplaced = unplaced
-        for fragment, values in taken.values:
-            fragment.start = values
-            index = self._fragments.index(fragment)
-            fragment.round = self._last_round_of(index, taken.number)
-            fragment.num_tokens *= self._alpha if taken.is_next else 0.0
+        Once the server has gone back, numbers may be of another model.
+        """
+        rounds, number_key = self._rounds, self._keys.all()[-1]
+        number_there, _ = self._pull([])
+        while True:
+            received = [torch.from_numpy(round_value(number_there))]
+            number = rounds.settle([number_key], received)
+            changed = [
+                each
+                for each in self._fragments
+                if rounds.has_gone_back
+                or each.round != self._last_round_of(each, number)
+            ]
+            number_there, values = self._pull(changed)
+            if number_there == int(received[0]):
+                break
+        values = [each for each in values if not each[0].is_at(each[1])]
+        is_in = rounds.has_counted(number)
+        return _Taken(number, False, is_in, values)
+
+    def _pull(
+        self, fragments: Sequence[_Fragment]
+    ) -> Tuple[int, List[Tuple[_Fragment, List[torch.Tensor]]]]:
+        """Reads the number of the last round, and fragments."""
+        names = [name for each in fragments for name in each.names]
+        received = _memory_like([p for f in fragments for p in f.parameters])
+        keys = ModelKeys(self._keys.name, names, [])
+        self._client.pull(keys.all(), received)
+        left = iter(received)
+        values = [(f, [next(left) for _ in f.parameters]) for f in fragments]
+        return int(received[-1]), values
+
+    def _last_round_of(self, fragment: _Fragment, number: int) -> int:
+        """Returns its last round up to that number, or at most 0."""
+        return number - (number - 1 - fragment.index) % len(self._fragments)
+
+    def _end_with(self, taken: _Taken) -> None:
+        """Has the worker go on from what was taken, in the next round."""
+        mixes = taken.is_next and taken.is_in
+        changes = [
+            _Change(
+                fragment,
+                values,
+                self._mixed(fragment, values) if mixes else values,
+                fragment.num_tokens * self._alpha if mixes else 0.0,
+            )
+            for fragment, values in taken.values
+        ]
         sent = self._sent
-        if sent and all(each is not sent.fragment for each, _ in taken.values):
-            # The server has gone back to where the moves begin.
-            sent.fragment.num_tokens += sent.weight
-        # Whoever was not in it begins the next one later than the others.
-        self._is_behind = taken.number > 0 and not self._rounds.is_in
+        if (
+            sent is not None
+            and not taken.is_in
+            and all(each.fragment is not sent.fragment for each in changes)
+        ):
+            # Nothing has come of its moves, which begin where they did.
+            weight = sent.fragment.num_tokens + sent.weight
+            start, ends = sent.fragment.start, sent.fragment.on_host()
+            changes.append(_Change(sent.fragment, start, ends, weight))
+        self._ended = taken, changes
+        self._go_on()
+
+    def _mixed(
+        self, fragment: _Fragment, values: List[torch.Tensor]
+    ) -> List[torch.Tensor]:
+        if not self._alpha:
+            return values
+        return [
+            torch.lerp(wide(value), wide(own), self._alpha).to(value.dtype)
+            for value, own in zip(values, fragment.on_host())
+        ]
+
+    def _go_on(self) -> None:
+        """Goes on from the round that has ended; may be done again."""
+        assert self._ended is not None
+        taken, changes = self._ended
+        for change in changes:
+            put_back(change.fragment.parameters, change.values)
+            change.fragment.start = change.start
+            change.fragment.num_tokens = change.num_tokens
+        for fragment in self._fragments:
+            fragment.round = self._last_round_of(fragment, taken.number)
         self._sent = None
         self._local_step = 0
-        self._rounds.number = taken.number
-
-    def _place(self) -> None:
-        """Puts in place what the worker has taken."""
-        for fragment, values in self._unplaced:
-            put_back(fragment.parameters, values)
-        self._unplaced = []
+        self._look = None
+        # Whoever was not in it begins the next one later than the others.
+        self._is_behind = not taken.is_in and (
+            taken.number > 0 or self._rounds.came_late
+        )
+        self._rounds.has_gone_back = False
+        self._rounds.take(taken.number, taken.is_in)
+        self._ended = None
 
 
 def _memory_like(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    """What parameters, and the number of their round, are received in."""
+    """Makes memory for parameters, and for the number of their round."""
     memory = [torch.empty(each.shape, dtype=each.dtype) for each in tensors]
     return [*memory, torch.from_numpy(round_value(0))]
 
 
 def _check_are_apart(fragments: List[_Fragment]) -> None:
-    places: Dict[torch.Tensor, str] = {}
+    names: Dict[torch.Tensor, str] = {}
     for fragment in fragments:
         for name, parameter in zip(fragment.names, fragment.parameters):
-            other = places.setdefault(parameter, name)
+            other = names.setdefault(parameter, name)
             if other != name:
                 raise InvalidArgumentError(
                     f"model_fragments: expected a parameter in one of them, "

@@ -224,12 +224,17 @@ class StoreOptimizer(torch.optim.Optimizer):
 def outer_rule_of(
     optimizer: Union[ServerOptimizer, torch.optim.Optimizer]
 ) -> Rule:
-    """The rule of a server that makes the steps of `optimizer`.
+    """Returns the rule of a server that makes the steps of `optimizer`.
 
     Errors: UnimplementedError for one that no rule stands for.
     """
     if isinstance(optimizer, ServerOptimizer):
         return optimizer.rule()
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise UnimplementedError(
+            "outer_optimizer: expected one of tensorkv.federated or of "
+            f"torch.optim for all fragments, got {type(optimizer).__name__}"
+        )
     _check_has_no_state(optimizer.state.values())
     if len(optimizer.param_groups) != 1:
         raise UnimplementedError(
