@@ -114,7 +114,8 @@ class Training:
         if kill_every:
             killer.join()
         for each in workers:
-            each.wait()
+            if each.wait():
+                raise RuntimeError("a worker has ended with an error")
         return seconds, self._loss()
 
     def computed(self):
