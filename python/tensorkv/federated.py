@@ -17,18 +17,18 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 from tensorkv._arrays import dtype_name, to_core
+from tensorkv._rounds import Rounds, round_value
 from tensorkv._types import NamespaceStatus, NDArray, OnExisting, SumOrder
 from tensorkv.client import Client
 from tensorkv.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
-    NotFoundError,
 )
 from tensorkv.optimizer import Rule
 
 # As many as a namespace takes.
-_MAX_CLIENTS = 4096
+MAX_CLIENTS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +70,21 @@ class FedAvgM(ServerOptimizer):
 
     def rule(self) -> Rule:
         return Rule("sgd", dataclasses.asdict(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class Nesterov(ServerOptimizer):
+    """m <- momentum m + learning_rate g; w <- w - momentum m - learning_rate g.
+
+    It is the outer step of DiLoCo (arXiv:2311.08105) and, while learning_rate
+    stays as it is, that of torch.optim.SGD with nesterov=True.
+    """
+
+    learning_rate: float = 0.7
+    momentum: float = 0.9
+
+    def rule(self) -> Rule:
+        return Rule("nag", dataclasses.asdict(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,32 +197,27 @@ class ModelKeys:
     def create(
         self,
         client: Client,
-        optimizer: ServerOptimizer,
+        rule: Rule,
         values: List[Any],
         on_existing: OnExisting,
     ) -> List[int]:
         """Creates the keys with their rules, of round 0; their versions."""
-        rule = optimizer.rule()
         client.set_rule(
             rule.name, key_pattern=f"{self.name}/*", **rule.hyperparameters
         )
         # It takes precedence, since it was added later.
         client.set_rule("assign", key_pattern=f"{self.name}/.*")
-        return client.init(self.all(), [*values, _round_value(0)], on_existing)
+        return client.init(self.all(), [*values, round_value(0)], on_existing)
 
     def contribution(
         self, moves: List[Any], means: List[Any], step: int
     ) -> List[Any]:
         """What a client pushes: what it has moved by, its values, the step."""
-        return [*moves, *means, _round_value(step)]
+        return [*moves, *means, round_value(step)]
 
     def weights(self, weight: float) -> List[float]:
         """Those of a contribution: the step counts, whatever else does."""
         return [weight] * (len(self.optimized) + len(self.averaged)) + [1.0]
-
-
-def _round_value(number: int) -> NDArray:
-    return np.array([number], np.int64)
 
 
 def is_float(array: Any) -> bool:
@@ -239,6 +249,80 @@ def create_group(client: Client, **config: Any) -> NamespaceStatus:
             f"{found.aggregation}: give the client another namespace"
         )
     return found
+
+
+def join_rounds(
+    client: Client,
+    keys: ModelKeys,
+    rule: Rule,
+    values: List[Any],
+    *,
+    worker_name: Optional[str],
+    lease: float,
+    timeout: float,
+    num_workers: int,
+    max_workers: int,
+    quorum: int,
+    deadline: float,
+    sum_order: SumOrder,
+) -> Rounds:
+    """Joins a group that goes on without who is lost.
+
+    Makes its namespace, and its keys, unless they are there. Arguments and
+    errors are those of FederatedAveraging.
+    """
+    if deadline and not quorum:
+        raise InvalidArgumentError(
+            "deadline: expected a quorum beside it, with which a round "
+            "closes then"
+        )
+    group = create_group(
+        client,
+        num_workers=num_workers,
+        max_workers=max_workers,
+        on_worker_loss="continue",
+        quorum=quorum,
+        quorum_grace=deadline,
+        sum_order=sum_order,
+    )
+    if group.on_worker_loss != "continue":
+        raise FailedPreconditionError(
+            f"namespace {client.namespace!r}: expected on_worker_loss "
+            f"'continue', so that who is lost only misses, got "
+            f"{group.on_worker_loss!r}"
+        )
+    # Others would wait for a client that has joined and then fails, or has not
+    # all keys that they have.
+    if not client.keys(f"{keys.name}/"):
+        keys.create(client, rule, values, "keep")
+    _check_is_whole(client, keys)
+    _check_fits(client, keys, values)
+    is_formed = group.live_workers >= group.num_workers
+    client.join(
+        worker_name or _unique_name(), lease=lease, step_timeout=timeout
+    )
+    return Rounds(client, timeout, is_formed or bool(client._was_lost))
+
+
+def _check_is_whole(client: Client, keys: ModelKeys) -> None:
+    found, own = set(client.keys(f"{keys.name}/")), set(keys.all())
+    if found != own:
+        raise InvalidArgumentError(
+            f"model: expected the same tensors as the others, which have "
+            f"{sorted(found - own)[:3]} besides, and lack "
+            f"{sorted(own - found)[:3]}"
+        )
+
+
+def _check_fits(client: Client, keys: ModelKeys, values: List[Any]) -> None:
+    for found, array in zip(client.stat(keys.all()), values):
+        core, shape = to_core(array), tuple(array.shape)
+        dtype = core[1] if isinstance(core, tuple) else dtype_name(core)
+        if (found.dtype, tuple(found.shape)) != (dtype, shape):
+            raise InvalidArgumentError(
+                f"model: expected {found.dtype} of the shape "
+                f"{found.shape} for {found.key!r}, got {dtype} of {shape}"
+            )
 
 
 class FederatedAveraging:
@@ -274,7 +358,7 @@ class FederatedAveraging:
         optimizer: ServerOptimizer = FedAvg(),
         worker_name: Optional[str] = None,
         num_clients: int = 1,
-        max_clients: int = _MAX_CLIENTS,
+        max_clients: int = MAX_CLIENTS,
         quorum: int = 0,
         deadline: float = 0.0,
         sum_order: SumOrder = "rank",
@@ -303,54 +387,36 @@ class FederatedAveraging:
 
         Errors: FailedPreconditionError where the namespace has no means, or
         rounds fail when a client is lost; InvalidArgumentError where arrays of
-        these names have another shape or dtype there, and for names that begin
-        with "."; those of Client.join.
+        these names have another shape or dtype there, or others are there, and
+        for names that begin with "."; those of Client.join.
         """
-        if deadline and not quorum:
-            raise InvalidArgumentError(
-                "deadline: expected a quorum beside it, with which a round "
-                "closes then"
-            )
         self._model = model
         self._client = client
-        self._timeout = timeout
         optimized, averaged = self._tensors_of(model)
         self._keys = ModelKeys(name, list(optimized), list(averaged))
-        group = create_group(
+        values = self._on_host()
+        self._rounds = join_rounds(
             client,
+            self._keys,
+            optimizer.rule(),
+            values,
+            worker_name=worker_name,
+            lease=lease,
+            timeout=timeout,
+            deadline=deadline,
             num_workers=num_clients,
             max_workers=max_clients,
-            on_worker_loss="continue",
             quorum=quorum,
-            quorum_grace=deadline,
             sum_order=sum_order,
         )
-        if group.on_worker_loss != "continue":
-            raise FailedPreconditionError(
-                f"namespace {client.namespace!r}: expected on_worker_loss "
-                f"'continue', so that who is lost only misses, got "
-                f"{group.on_worker_loss!r}"
-            )
-        values = self._on_host()
-        try:
-            client.stat(self._keys.all())
-        except NotFoundError:
-            self._keys.create(client, optimizer, values, "keep")
-        received = self._memory_like(values)
-        # Others would wait for a client that has joined and then fails.
-        self._check_fits(received)
-        client.join(
-            worker_name or _unique_name(), lease=lease, step_timeout=timeout
-        )
-        self._round = 0
-        # The model after that, of which moves are.
+        # The model after the last round, of which moves are.
         self._start: List[Any] = []
-        # Whether the step after `round` was pushed, and `round` has it.
-        self._has_pushed = self._is_in = False
         # What was taken, until it is in place.
         self._unplaced: Optional[List[Any]] = None
         try:
-            self._take(client.pull(self._keys.all(), received))
+            received = self._memory_like(values)
+            client.pull(self._keys.all(), received)
+            self._take(received)
             self._place()
         except BaseException:
             client.leave()
@@ -359,7 +425,7 @@ class FederatedAveraging:
     @property
     def round(self) -> int:
         """The number of the last round that the model here contains."""
-        return self._round
+        return self._rounds.number
 
     def average(self, weight: float = 1.0) -> bool:
         """Waits for the round to close, and puts the new model in place.
@@ -382,7 +448,7 @@ class FederatedAveraging:
         if self._unplaced is None:
             self._make_round(weight)
         self._place()
-        return self._is_in
+        return self._rounds.is_in
 
     def leave(self) -> None:
         """Closes the client: it makes no more rounds, and nobody waits."""
@@ -397,58 +463,33 @@ class FederatedAveraging:
             self._moved(start, end) for start, end in zip(self._start, ends)
         ]
         received = self._memory_like(ends)
-        client, store, step = self._client, self._client._store, self._round + 1
-        while True:
-            # A server that was restarted may have gone back.
-            has_gone_back = store.has_gone_back
-            next_step = client.next_step
-            # Moves are from the model before `step`, and count in no other:
-            # others have gone on without, or with what was pushed before.
-            if next_step > step or (
-                has_gone_back and client.pull(keys[-1])[0] != self._round
-            ):
-                client.pull(keys, received)
-                break
-            client.push_pull(
-                keys,
-                self._keys.contribution(moves, ends[num_optimized:], step),
-                received,
-                step,
-                self._keys.weights(weight),
-            )
-            self._has_pushed = not store.has_gone_back
-            # It has nothing of this round; moves are from where it is.
-            if self._has_pushed or received[-1][0] != self._round:
-                break
+        self._rounds.exchange(
+            keys,
+            self._keys.contribution(
+                moves, ends[num_optimized:], self._rounds.number + 1
+            ),
+            self._keys.weights(weight),
+            received,
+            self._has_my_model,
+        )
         self._take(received)
+
+    def _has_my_model(self) -> bool:
+        """Returns whether the server has the model that moves are from."""
+        found = self._memory_like(self._on_host())
+        self._client.pull(self._keys.all(), found)
+        return int(found[-1][0]) == self._rounds.number and all(
+            bool((own == there).all()) for own, there in zip(self._start, found)
+        )
 
     def _take(self, received: List[Any]) -> None:
         """Has the client go on from these, or what is made of them."""
-        keys, client = self._keys.all(), self._client
-        number = int(received[-1][0])
-        # A round that was open when the client joined does not have it: what
-        # that makes is what others go on from.
-        while number + 1 < client.next_step:
-            is_open = client.describe_namespace().rounds_open > 0
-            version = client.stat(keys[-1]).version
-            client.pull(keys, received)
-            number = int(received[-1][0])
-            if number + 1 >= client.next_step:
-                break
-            if not is_open:
-                # The steps before were of other keys, or of who is gone.
-                number = client.next_step - 1
-                break
-            client.pull(
-                keys[-1], min_version=version + 1, timeout=self._timeout
-            )
-        pushed = self._round + 1 if self._has_pushed else 0
-        last_dropped = int(client._store.last_dropped_step)
-        self._is_in = last_dropped < pushed <= number
-        self._has_pushed = False
+        number = self._rounds.settle(self._keys.all(), received)
+        is_in = self._rounds.has_counted(number)
         self._unplaced = received[:-1]
         self._start = received[: len(self._keys.optimized)]
-        self._round = number
+        self._rounds.has_gone_back = False
+        self._rounds.take(number, is_in)
 
     def _place(self) -> None:
         """Puts in place what the client has taken."""
@@ -456,19 +497,9 @@ class FederatedAveraging:
         self._put(self._unplaced)
         self._unplaced = None
 
-    def _check_fits(self, received: List[Any]) -> None:
-        for found, array in zip(self._client.stat(self._keys.all()), received):
-            core, shape = to_core(array), tuple(array.shape)
-            dtype = core[1] if isinstance(core, tuple) else dtype_name(core)
-            if (found.dtype, tuple(found.shape)) != (dtype, shape):
-                raise InvalidArgumentError(
-                    f"model: expected {found.dtype} of the shape "
-                    f"{found.shape} for {found.key!r}, got {dtype} of {shape}"
-                )
-
     def _memory_like(self, values: List[Any]) -> List[Any]:
         """What a model, and the number of its round, are received in."""
-        return [*map(self._empty_like, values), _round_value(0)]
+        return [*map(self._empty_like, values), round_value(0)]
 
     def _check_exact(self, means: List[Any]) -> None:
         if self._client._compression and any(map(self._is_float, means)):

@@ -394,7 +394,7 @@ class FedAvg(_FlowerFedAvg):
             self._model = _Model(name, list(values), floats)
         versions = self._model.keys.create(
             self._client,
-            self._optimizer,
+            self._optimizer.rule(),
             self._model.of_arrays(arrays),
             "fail" if is_new else "replace",
         )
@@ -453,6 +453,8 @@ class FedAvgM(FedAvg):
 class FedAdam(FedAvg):
     """Flower's FedAdam by the server, with Flower's arguments."""
 
+    _OPTIMIZER: Callable[..., federated.ServerOptimizer] = federated.FedAdam
+
     def __init__(
         self,
         *,
@@ -462,13 +464,14 @@ class FedAdam(FedAvg):
         tau: float = 1e-3,
         **kwargs: Any,
     ):
-        super().__init__(
-            optimizer=federated.FedAdam(eta, beta_1, beta_2, tau), **kwargs
-        )
+        optimizer = type(self)._OPTIMIZER(eta, beta_1, beta_2, tau)
+        super().__init__(optimizer=optimizer, **kwargs)
 
 
-class FedYogi(FedAvg):
+class FedYogi(FedAdam):
     """Flower's FedYogi by the server, with Flower's arguments."""
+
+    _OPTIMIZER = federated.FedYogi
 
     def __init__(
         self,
@@ -480,7 +483,7 @@ class FedYogi(FedAvg):
         **kwargs: Any,
     ):
         super().__init__(
-            optimizer=federated.FedYogi(eta, beta_1, beta_2, tau), **kwargs
+            eta=eta, beta_1=beta_1, beta_2=beta_2, tau=tau, **kwargs
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
+from failing_store import FailingStore
 from servers import RestartableServer
 from stores import ADDRESS, StoreTest, new_namespace
 
@@ -28,31 +29,6 @@ from tensorkv.federated import (
 )
 
 VICTIM = os.path.join(os.path.dirname(__file__), "federated_victim.py")
-
-
-class Failing:
-    """The store of a client, one of whose calls raises."""
-
-    def __init__(self, store, when, call):
-        self._store = store
-        self._when = when
-        self._left = call
-
-    def __getattr__(self, name):
-        attribute = getattr(self._store, name)
-        if not callable(attribute) or name.startswith("_"):
-            return attribute
-
-        def called(*args):
-            left, self._left = self._left, self._left - 1
-            if left == 0 and self._when == "before":
-                raise KeyboardInterrupt
-            result = attribute(*args)
-            if left == 0:
-                raise KeyboardInterrupt
-            return result
-
-        return called
 
 
 def oracle(optimizer, w, mean_moves):
@@ -79,6 +55,11 @@ def oracle(optimizer, w, mean_moves):
             divisor = np.sqrt(v) + o.tau
         w = w - rate * m / divisor
     return w
+
+
+def interrupt():
+    """Does what Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 class FederatedTest(StoreTest):
@@ -263,7 +244,7 @@ class FederatedTest(StoreTest):
         first, failing = self.join_many(2, {"w": np.zeros(2)}, **options)
         failing._model["w"] += 10
         store, put = failing._client._store, failing._put
-        failing._client._store = Failing(store, when, call)
+        failing._client._store = FailingStore(store, when, call, interrupt)
         if call == 4:  # after all that it makes
             failing._put = unittest.mock.Mock(side_effect=KeyboardInterrupt)
 

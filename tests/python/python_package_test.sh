@@ -6,7 +6,7 @@ set -eu
 source tests/integration/server.sh
 
 require_python grpc numpy
-if [[ $* == *torch_test* || $* == *publishing_test* ]]; then
+if [[ $* == *torch_test* || $* == *publishing_test* || $* == *diloco_test* ]]; then
   require_python torch
 fi
 if [[ $* == *deltas_test* ]]; then
@@ -34,7 +34,7 @@ start_server --budget=512MiB
 preload_sanitizer
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
 # Where tools/setup puts Flower, with versions of its own of what it needs.
-if [[ $* == *flower_test* ]]; then
+if [[ $* == *flower_test* || $* == *secure_aggregation_test* ]]; then
   PYTHONPATH=$PYTHONPATH:${TENSORKV_FLOWER:-/usr/local/lib/tensorkv-flower}
 fi
 export TENSORKV_TARGET=$server

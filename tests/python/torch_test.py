@@ -18,7 +18,6 @@ from stores import ADDRESS, StoreTest, new_namespace
 import torch
 from tensorkv.federated import FedAvg, FedYogi
 from tensorkv.torch import (
-    DiLoCo,
     FederatedAveraging,
     MeanGradients,
     Publisher,
@@ -515,65 +514,22 @@ class GroupsTest(StoreTest):
 
     def test_what_makes_no_mean_is_refused(self):
         store = self.open("dist_async")
-        for make in (
-            lambda: MeanGradients(store),
-            lambda: DiLoCo(network(), store, inner_steps=1),
+        with self.assertRaisesRegex(
+            tensorkv.InvalidArgumentError, "dist_async"
         ):
-            with self.assertRaisesRegex(
-                tensorkv.InvalidArgumentError, "dist_async"
-            ):
-                make()
-        store = self.open("dist_sync", num_workers=1)
-        with self.assertRaises(tensorkv.InvalidArgumentError):
-            DiLoCo(network(), store, inner_steps=0)
-
-    def test_diloco_steps_along_the_mean_movement(self):
-        rounds, inner = 3, 2
-
-        def move(module, worker):
-            with torch.no_grad():
-                for parameter in module.parameters():
-                    parameter.mul_(0.9 - 0.1 * worker).add_(0.05)
-
-        expected = network()
-        outer = torch.optim.SGD(
-            expected.parameters(), lr=0.7, momentum=0.9, nesterov=True
-        )
-        for _ in range(rounds):
-            copies = [copy.deepcopy(expected) for _ in range(2)]
-            for worker, module in enumerate(copies):
-                for _ in range(inner):
-                    move(module, worker)
-            moved = zip(*(module.parameters() for module in copies))
-            for parameter, ends in zip(expected.parameters(), moved):
-                mean = (ends[0].detach() + ends[1].detach()) / 2
-                parameter.grad = parameter.detach() - mean
-            outer.step()
-
-        def work(store):
-            module = network(seed=store.rank)
-            diloco = DiLoCo(module, store, inner_steps=inner)
-            met = []
-            for _ in range(rounds * inner):
-                move(module, store.rank)
-                met.append(diloco.step())
-            self.assertEqual(met, [False, True] * rounds)
-            return module.state_dict()
-
-        states = self.together(self.open_group("dist_sync", 2), work)
-
-        self.assertTrue(equal(*states))
-        for name, tensor in expected.state_dict().items():
-            torch.testing.assert_close(states[0][name], tensor)
-
+            MeanGradients(store)
     def test_a_run_that_is_refused_has_changed_no_rule(self):
+        def make(module, lr):
+            return torch.optim.SGD(module.parameters(), lr)
+
+        module = network()
         kv = self.open("dist_sync")
-        DiLoCo(network(), kv, 1, momentum=0.5, name="model").step()
+        train(module, StoreOptimizer(make(module, lr=0.1), kv))
         kv.leave()
         kv = self.open("dist_sync", namespace=kv.client.namespace)
         rules = kv.client.describe_namespace().rules
         with self.assertRaises(tensorkv.AlreadyExistsError):
-            DiLoCo(network(), kv, 1, name="model")
+            StoreOptimizer(make(module, lr=0.2), kv)
         self.assertEqual(kv.client.describe_namespace().rules, rules)
 
 

@@ -6,7 +6,8 @@ communication hook of DistributedDataParallel; `FederatedAveraging` and `DiLoCo`
 are for groups that meet seldom.
 """
 
-from tensorkv.torch.groups import DiLoCo, FederatedAveraging, MeanGradients
+from tensorkv.torch.diloco import DiLoCo
+from tensorkv.torch.groups import FederatedAveraging, MeanGradients
 from tensorkv.torch.optimizer import StoreOptimizer
 from tensorkv.torch.publishing import Publisher, Reader
 

@@ -65,6 +65,16 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().contiguous()
 
 
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the tensor in f32, or in f64 where it is of that."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def moved(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    """Returns by how much. Narrow floats would leave some of it out."""
+    return wide(start) - wide(end)
+
+
 def put_back(
     tensors: Iterable[torch.Tensor], on_hosts: Iterable[torch.Tensor]
 ) -> None:

@@ -10,7 +10,7 @@ from tensorkv import federated
 from tensorkv.aio import Threads
 from tensorkv.errors import InvalidArgumentError
 from tensorkv.kvstore import KVStore
-from tensorkv.torch._tensors import on_host, put_back
+from tensorkv.torch._tensors import moved, on_host, put_back
 
 
 def _check_has_rounds(store: KVStore, what: str) -> None:
@@ -95,11 +95,6 @@ class MeanGradients:
             future.set_exception(error)
 
 
-def _moved(start: torch.Tensor, end: torch.Tensor) -> Any:
-    wide = torch.float64 if start.dtype == torch.float64 else torch.float32
-    return start.to(wide) - end.to(wide)
-
-
 class FederatedAveraging(federated.FederatedAveraging):
     """Lets clients train a module by themselves, and take the mean of all.
 
@@ -133,7 +128,7 @@ class FederatedAveraging(federated.FederatedAveraging):
         return optimized, averaged
 
     _is_float = staticmethod(torch.is_floating_point)
-    _moved = staticmethod(_moved)
+    _moved = staticmethod(moved)
     _empty_like = staticmethod(torch.empty_like)
 
     def _on_host(self) -> List[torch.Tensor]:
@@ -141,74 +136,3 @@ class FederatedAveraging(federated.FederatedAveraging):
 
     def _put(self, values: List[torch.Tensor]) -> None:
         put_back(self._targets(), values)
-
-
-class DiLoCo:
-    """Lets workers take many steps by themselves between steps of the group.
-
-        diloco = DiLoCo(module, kv, inner_steps=500)
-        for batch in batches:
-            ...
-            inner_optimizer.step()
-            diloco.step()
-
-    After every `inner_steps` steps the store takes the mean of what the workers
-    have moved by as a gradient, and makes a step of Nesterov's momentum along
-    it, from which all go on.
-    """
-
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        store: KVStore,
-        inner_steps: int,
-        learning_rate: float = 0.7,
-        momentum: float = 0.9,
-        name: str = "diloco",
-    ):
-        """Takes rank 0's parameters. `store` is of the type "dist_sync".
-
-        Errors: InvalidArgumentError for a store without rounds, or less than
-        one inner step.
-        """
-        _check_has_rounds(store, "DiLoCo")
-        if inner_steps < 1:
-            raise InvalidArgumentError(
-                f"inner_steps: expected at least 1, got {inner_steps}"
-            )
-        rule = (
-            f"diloco(learning_rate={learning_rate!r}, momentum={momentum!r}, "
-            f"rescale_grad={1 / store.num_workers!r})"
-        )
-        self._store = store
-        self._tensors = {
-            f"{name}/{key}": parameter.detach()
-            for key, parameter in module.named_parameters()
-            if parameter.is_floating_point()
-        }
-        self._keys = list(self._tensors)
-        # The rule is not to change for a run that may not begin.
-        store._check_new(self._keys)
-        if store.rank == 0:
-            store.client.set_rule(rule, key_pattern=f"{name}/*")
-        values = self._values()
-        store.broadcast(self._keys, values, out=values)
-        put_back(self._tensors.values(), values)
-        self._inner_steps = inner_steps
-        self._steps = 0
-        self._start = [value.clone() for value in values]
-
-    def step(self) -> bool:
-        """Counts a step of this worker; whether the group made one."""
-        self._steps += 1
-        if self._steps % self._inner_steps:
-            return False
-        values = self._values()
-        moves = [old - new for old, new in zip(self._start, values)]
-        self._store.push_pull(self._keys, moves, out=values)
-        put_back(self._tensors.values(), values)
-        self._start = [value.clone() for value in values]
-        return True
-
-    def _values(self) -> List[torch.Tensor]:
-        return [on_host(tensor) for tensor in self._tensors.values()]

@@ -11,6 +11,7 @@ from typing import (
     NamedTuple,
     Optional,
     Tuple,
+    Union,
 )
 
 import torch
@@ -20,7 +21,9 @@ from tensorkv.errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
+from tensorkv.federated import ServerOptimizer
 from tensorkv.kvstore import KVStore
+from tensorkv.optimizer import Rule
 from tensorkv.torch._tensors import on_host, put_back
 from tensorkv.torch.publishing import has_publisher
 
@@ -216,6 +219,30 @@ class StoreOptimizer(torch.optim.Optimizer):
                 if number != known.hyperparameters[name]
             },
         )
+
+
+def outer_rule_of(
+    optimizer: Union[ServerOptimizer, torch.optim.Optimizer]
+) -> Rule:
+    """Returns the rule of a server that makes the steps of `optimizer`.
+
+    Errors: UnimplementedError for one that no rule stands for.
+    """
+    if isinstance(optimizer, ServerOptimizer):
+        return optimizer.rule()
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise UnimplementedError(
+            "outer_optimizer: expected one of tensorkv.federated or of "
+            f"torch.optim for all fragments, got {type(optimizer).__name__}"
+        )
+    _check_has_no_state(optimizer.state.values())
+    if len(optimizer.param_groups) != 1:
+        raise UnimplementedError(
+            "outer_optimizer: expected one group of parameters, got "
+            f"{len(optimizer.param_groups)}"
+        )
+    rule = _rule_of(type(optimizer), optimizer.param_groups[0], 1.0)
+    return Rule(rule.text, rule.hyperparameters)
 
 
 class _Rule(NamedTuple):

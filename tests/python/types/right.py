@@ -7,8 +7,8 @@ import numpy as np
 import tensorkv
 import tensorkv.torch
 import torch
-from tensorkv.federated import FedAdam, FederatedAveraging
-from tensorkv.torch import Publisher, Reader
+from tensorkv.federated import FedAdam, FederatedAveraging, Nesterov
+from tensorkv.torch import DiLoCo, Publisher, Reader
 from tensorkv.torch.deltas import export_deltas, import_deltas
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -94,6 +94,15 @@ def average(client: tensorkv.Client, module: torch.nn.Module) -> None:
         print(counted)
     modules = tensorkv.torch.FederatedAveraging(module, client, quorum=3)
     modules.leave()
+
+
+def diloco(client: tensorkv.Client, module: torch.nn.Module) -> None:
+    outer = Nesterov(momentum=0.8)
+    diloco = DiLoCo(client, [module], sync_every=500, outer_optimizer=outer)
+    while diloco.round < 3:
+        ended: bool = diloco.step(4096)
+        print(ended, diloco.is_in)
+    DiLoCo(client, module, sync_every=5, quorum=3).leave()
 
 
 def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import tensorkv
 import torch
 from tensorkv.federated import FedAdam, FederatedAveraging
-from tensorkv.torch import Publisher, Reader
+from tensorkv.torch import DiLoCo, Publisher, Reader
 from tensorkv.torch.deltas import export_deltas, import_deltas
 
 array = np.zeros(3)
@@ -64,6 +64,13 @@ def average(client: tensorkv.Client) -> None:
     FederatedAveraging({}, client, optimizer="FedAdam")  # E
     averaging.average(weight="3")  # E
     FedAdam(learningrate=0.1)  # E
+
+
+def diloco(client: tensorkv.Client, module: torch.nn.Module) -> None:
+    diloco = DiLoCo(client, module, inner_steps=3, sync_every=3)  # E
+    DiLoCo(client, "module", sync_every=3)  # E
+    DiLoCo(client, module)  # E
+    diloco.step("3")  # E
 
 
 def weights(publisher: Publisher, reader: Reader) -> None:
