@@ -110,7 +110,9 @@ def state_of(state: State) -> Dict[str, torch.Tensor]:
         )
     for name, tensor in dict(state).items():
         if not isinstance(tensor, torch.Tensor):
+            is_nested = isinstance(tensor, Mapping)
             raise TypeError(
                 f"{name!r}: expected a tensor, got {type(tensor).__name__}"
+                + ("; what is nested is to be flattened" if is_nested else "")
             )
     return dict(state)
