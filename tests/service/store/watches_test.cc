@@ -34,17 +34,30 @@ using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::MakeNow;
 using ::testing::SizeIs;
 
-// Runs each task where it is submitted: nothing happens but what a test does.
+// Runs each task where it is submitted, unless it is to wait for RunHeld:
+// nothing happens but what a test does.
 class TasksAtOnce final : public TaskRunner {
  public:
   void Stop() override {}
   bool Submit(absl::string_view, Task&& task) override {
     ++num_tasks;
-    std::move(task)();
+    if (holds) {
+      held_.push_back(std::move(task));
+    } else {
+      std::move(task)();
+    }
     return true;
+  }
+  void RunHeld() {
+    holds = false;
+    for (Task& task : std::exchange(held_, {})) std::move(task)();
   }
 
   int num_tasks = 0;
+  bool holds = false;
+
+ private:
+  std::vector<Task> held_;
 };
 
 class WatchesTest : public ::testing::Test {
@@ -234,6 +247,29 @@ TEST_F(WatchesTest, IsCancelledAndEndsWithItsStore) {
   EXPECT_FALSE(ended.Wait().ok());
   EXPECT_FALSE(Start(request).Wait().ok());
   EXPECT_EQ(Summary().calls_waiting, 0);
+}
+
+// Whoever is to look at them finds them gone.
+TEST_F(WatchesTest, EndsOnceThoughItIsAboutToBeLookedAt) {
+  InitKeys(0, 1);
+  const WatchRequest request = Begin();
+  const auto cancellation = std::make_shared<Cancellation>();
+  const WatchAnswer cancelled = Start(request, {.cancellation = cancellation});
+  const WatchAnswer ended = Start(request);
+  Push("k0");
+  alarms_.Advance(absl::Milliseconds(50));
+  pool_->holds = true;
+  alarms_.Advance(absl::Milliseconds(50));
+
+  cancellation->Cancel();
+  store_.CancelWaits();
+  EXPECT_THAT(cancelled.Wait().status(),
+              testing::StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_FALSE(ended.Wait().ok());
+  pool_->RunHeld();
+
+  EXPECT_EQ(Summary().calls_waiting, 0);
+  EXPECT_EQ(alarms_.num_pending(), 0);
 }
 
 TEST_F(WatchesTest, RefusesTokensThatNoReplyHasGiven) {
