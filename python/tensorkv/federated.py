@@ -242,11 +242,17 @@ def create_group(client: Client, **config: Any) -> NamespaceStatus:
             client.namespace, mode="sync", aggregation="mean", **config
         )
     found = client.describe_namespace()
-    if (found.mode, found.aggregation) != ("sync", "mean"):
+    # What is carried would count in a model that it was not made from.
+    if (found.mode, found.aggregation, found.late) != (
+        "sync",
+        "mean",
+        "refuse",
+    ):
         raise FailedPreconditionError(
             f"namespace {client.namespace!r}: expected one of the mode sync "
-            f"with the aggregation mean, got {found.mode} with "
-            f"{found.aggregation}: give the client another namespace"
+            "with the aggregation mean that refuses what is late, got "
+            f"{found.mode} with {found.aggregation} and late={found.late!r}: "
+            "give the client another namespace"
         )
     return found
 
