@@ -16,8 +16,7 @@ from typing import (
     overload,
 )
 
-from tensorkv._client_arguments import Keys
-from tensorkv._client_arguments import Array, KeyList
+from tensorkv._client_arguments import Array, KeyList, Keys
 from tensorkv._key_values import Key
 from tensorkv._key_values import Keys as StoreKeys
 from tensorkv._types import (
@@ -334,6 +333,9 @@ class ClientCoroutines(Coroutines):
     join = _awaited(Client.join)
     barrier = _awaited(Client.barrier)
     leave = _awaited(Client.leave)
+    close = _awaited(Client.close)
+    reconnect = _awaited(Client.reconnect)
+    set_compression = _awaited(Client.set_compression)
 
 class WatchCoroutines(Coroutines):
     begin = _awaited(Watch.begin)
@@ -419,6 +421,8 @@ class KVStoreCoroutines(Coroutines):
     load_optimizer_states = _awaited(KVStore.load_optimizer_states)
     barrier = _awaited(KVStore.barrier)
     leave = _awaited(KVStore.leave)
+    close = _awaited(KVStore.close)
+    is_capable = _awaited(KVStore.is_capable)
 
 class ReaderCoroutines(Coroutines):
     wait = _awaited(Reader.wait)

@@ -13,6 +13,7 @@
 #include "contract/payload_reader.h"
 #include "contract/stripe_range.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/proto_buffer_reader.h"
@@ -21,6 +22,17 @@
 
 namespace tensorkv {
 namespace {
+
+// Returns bytes that are the same for equal messages: maps have no order.
+std::string OrderedBytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream out(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&out);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
 
 // Returns the bytes of the call in a manifest, or in the request of a pull.
 // They begin with the kind of the call: of another one, the same bytes say
@@ -32,7 +44,7 @@ std::string BytesOfCall(const google::protobuf::Message& message) {
           message, message.GetDescriptor()->FindOneofByName("call"));
   if (call == nullptr) return "";
   return absl::StrCat(call->name(), ":",
-                      reflection.GetMessage(message, call).SerializeAsString());
+                      OrderedBytes(reflection.GetMessage(message, call)));
 }
 
 // Returns the digest of the call, or nothing for its only stripe. It is kept

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 
+import tensorkv
 from tensorkv import _core
 
 FOLDER = pathlib.Path(__file__).parent / "types"
@@ -20,6 +21,21 @@ PACKAGE = pathlib.Path(inspect.getfile(_core)).parent
 
 # Where tools/setup puts pyright, with the Node.js that it runs in.
 PYRIGHT = os.environ.get("TENSORKV_PYRIGHT", "/usr/local/lib/tensorkv-pyright")
+
+
+def vars_of(cls):
+    """What a class has, its bases included."""
+    return {name: getattr(cls, name) for name in dir(cls)}
+
+
+def names_of(arguments):
+    """The names of a function's arguments, as its source has them."""
+    several = [arguments.vararg, arguments.kwarg]
+    return {
+        each.arg
+        for each in arguments.args + arguments.kwonlyargs + several
+        if each is not None
+    }
 
 
 class TypesTest(unittest.TestCase):
@@ -89,6 +105,32 @@ class TypesTest(unittest.TestCase):
             if each["severity"] == "error"
         ]
         self.assert_finds_mistakes(found, said)
+
+    def test_the_stub_of_coroutines_has_the_verbs_and_their_arguments(self):
+        stub = ast.parse((PACKAGE / "aio.pyi").read_text())
+        classes = {
+            "ClientCoroutines": tensorkv.Client,
+            "KVStoreCoroutines": tensorkv.KVStore,
+        }
+        said = {each.name: each for each in stub.body if hasattr(each, "name")}
+        for name, cls in classes.items():
+            verbs = {
+                verb: method
+                for verb, method in vars_of(cls).items()
+                if not verb.startswith("_") and inspect.isfunction(method)
+            }
+            arguments = {}
+            for each in said[name].body:
+                if isinstance(each, ast.AsyncFunctionDef):
+                    has = arguments.setdefault(each.name, set())
+                    has.update(names_of(each.args))
+                elif isinstance(each, ast.Assign):
+                    arguments[each.targets[0].id] = None
+            self.assertEqual(set(arguments) ^ set(verbs), set(), name)
+            for verb, has in arguments.items():
+                if has is not None:
+                    takes = set(inspect.signature(verbs[verb]).parameters)
+                    self.assertEqual(has, takes, f"{name}.{verb}")
 
     def test_the_stub_of_the_extension_has_what_that_has(self):
         stub = ast.parse((PACKAGE / "_core.pyi").read_text())

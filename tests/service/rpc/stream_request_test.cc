@@ -59,6 +59,23 @@ TEST(DecodeStreamRequestTest, StripeNamesItsGroup) {
   EXPECT_FALSE(stream.manifest.empty());
 }
 
+TEST(DecodeStreamRequestTest, StripesMayHaveTheirMapsInAnyOrder) {
+  v1::PushChunk chunk = StripedManifest();
+  auto& metadata = *chunk.mutable_manifest()
+                        ->mutable_push()
+                        ->mutable_publish_as()
+                        ->mutable_metadata();
+  for (char name = 'a'; name <= 'p'; ++name) metadata[{name}] = "x";
+
+  // Each time that they are read, they are in another order.
+  ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
+                       Decoded(Method::kPushStream, chunk));
+  ASSERT_OK_AND_ASSIGN(const StreamRequest other,
+                       Decoded(Method::kPushStream, chunk));
+
+  EXPECT_EQ(stream.manifest, other.manifest);
+}
+
 v1::PushChunk ManifestOfRows(char id) {
   v1::PushChunk chunk = StripedManifest();
   v1::PushRowsEntry entry;
