@@ -332,6 +332,28 @@ class FederatedTest(StoreTest):
             self.assertEqual(averaging.round, 2)
             self.assert_array(averaging._model["w"], np.full(2, 2.0))
 
+    def test_moves_of_a_model_that_is_gone_count_in_none_of_its_number(self):
+        server = RestartableServer(self)
+        options = {"num_clients": 3, "quorum": 2, "deadline": 0.05}
+        group = [
+            self.join({"w": np.zeros(2)}, "n", server.address, **options)
+            for _ in range(3)
+        ]
+        *others, slow = group
+        self.together(group, lambda each: self.move(each, 1))
+        self.open_client(server.address, namespace="n").save_checkpoint()
+        self.together(group, lambda each: self.move(each, 1))
+        server.kill()
+        server.start()
+        # They go back, and make another round of the number.
+        self.together(others, lambda each: each.average())
+        self.together(others, lambda each: self.move(each, 5))
+        self.assertEqual([each.round for each in group], [2, 2, 2])
+        self.assertFalse(self.move(slow, 1000))
+        self.assertEqual(slow.round, 2)
+        self.assert_array(slow._model["w"], others[0]._model["w"])
+        self.assertLess(slow._model["w"].max(), 10)
+
     def test_what_does_not_fit_is_refused(self):
         arrays = {"w": np.zeros(2), "n": np.zeros(2, "int32")}
         with self.assertRaisesRegex(
@@ -346,9 +368,14 @@ class FederatedTest(StoreTest):
                     options.pop("model", arrays), new_namespace(), **options
                 )
         (averaging,) = self.join_many(1, arrays)
-        for w in (np.zeros(3), np.zeros(2, "float32")):
+        for model in (
+            {**arrays, "w": np.zeros(3)},
+            {**arrays, "w": np.zeros(2, "float32")},
+            {**arrays, "v": np.zeros(2)},
+            {"w": arrays["w"]},
+        ):
             with self.assertRaises(tensorkv.InvalidArgumentError):
-                self.join({**arrays, "w": w}, averaging._client.namespace)
+                self.join(model, averaging._client.namespace)
         # Nobody waits for who was refused.
         self.assertTrue(self.move(averaging, 1))
         namespace = new_namespace()
