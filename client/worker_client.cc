@@ -88,6 +88,13 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
   // Nobody goes by what was read of another incarnation before.
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
+  // The worker would forget what a later round holds before that has closed.
+  if (status.config().late() == v1::LATE_CARRY) {
+    return absl::UnimplementedError(absl::StrCat(
+        "namespace ", client->name_space(),
+        ": expected one that refuses what is late: workers that recover by "
+        "themselves do not push again what was carried"));
+  }
   ASSIGN_OR_RETURN(
       const JoinReply reply,
       WorkerRecovery::Join(*client, options, status.uid(), environment));

@@ -97,6 +97,16 @@ TEST_F(WorkerClientTest, PushWithoutAStepIsRefused) {
   EXPECT_THAT(script_.verbs, IsEmpty());
 }
 
+TEST_F(WorkerClientTest, NamespaceThatCarriesWhatIsLateIsNotJoined) {
+  script_.reply<DescribeNamespaceRequest>()
+      .mutable_status()
+      ->mutable_config()
+      ->set_late(v1::LATE_CARRY);
+
+  EXPECT_THAT(Join({.name = "w1", .lease = kLongLease}).status(),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
 TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {
   const absl::Status is_taken = absl::AlreadyExistsError("a live worker");
   const std::vector<std::pair<std::vector<absl::Status>, std::string>> cases = {

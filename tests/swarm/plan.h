@@ -136,10 +136,6 @@ struct SpacePlan {
   }
   // Rounds may take what came late for earlier ones.
   bool carries() const { return config.late == Late::kCarry; }
-  // Rounds may fail for want of contributions.
-  bool may_time_out() const {
-    return config.round_timeout > absl::ZeroDuration() || is_updated;
-  }
   // Sums that lack workers may be rescaled.
   bool may_rescale() const {
     return config.rescale_partial_rounds ||

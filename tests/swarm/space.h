@@ -187,6 +187,9 @@ struct Space {
   std::array<uint64_t, kNumKeys> gone = {};
   std::array<uint64_t, kNumKeys> gone_by = {};
   bool is_restored = false;
+  // Rounds may fail for want of contributions: what was taken is asked for
+  // again, or a quorum closes without it.
+  bool may_time_out = plan.config.round_timeout > absl::ZeroDuration();
   // Patterns as they were added, each with the variant of the plan's rule that
   // is bound to it; nothing if nobody knows.
   std::optional<std::vector<std::pair<std::string, uint32_t>>> rules;

@@ -155,10 +155,11 @@ void World::UpdateNamespace(const Action& action) {
   UpdateNamespaceRequest request;
   {
     MutexLock lock(&mutex_);
-    const SpacePlan& plan = spaces_[action.space].plan;
-    if (!plan.is_updated) return;
+    Space& space = spaces_[action.space];
+    if (!space.plan.is_updated) return;
     call = NewCall(action, /*changes=*/false);
-    request = UpdateOf(plan, action);
+    request = UpdateOf(space.plan, action);
+    space.may_time_out |= request.config().round_timeout().seconds() > 0;
   }
   Ask(
       call,

@@ -137,7 +137,7 @@ void WorldState::CheckAskedAgain(const Attempt& attempt, uint32_t rank,
   const auto taken = space.taken.find({rank, told.key, told.step});
   if (taken == space.taken.end() || taken->second > attempt.moment ||
       taken->second < last_threat_ || num_threats_ > 0 || num_restoring_ > 0 ||
-      has_failed_device_ || !HasHeadroom(plan_) || space.plan.may_time_out()) {
+      has_failed_device_ || !HasHeadroom(plan_) || space.may_time_out) {
     return;
   }
   Find(absl::StrCat("a worker is asked again for what it has brought: ",
@@ -152,7 +152,7 @@ void WorldState::CheckRemembered(const Attempt& attempt, uint32_t rank,
   if (ReasonOf(status) != Reason::kStepClosed || config.mode != Mode::kSync ||
       !is_stepped() || is_cluster() || space.plan.joins || has_moved_ ||
       has_failed_device_ || attempt.is_repeat || !HasHeadroom(plan_) ||
-      space.plan.may_time_out()) {
+      space.may_time_out) {
     return;
   }
   const auto info = ErrorInfoOf(status);

@@ -80,8 +80,7 @@ bool OpenContributions::IsForgotten(const Contribution& contribution) const {
   return Forgets(contribution);
 }
 
-void OpenContributions::SetWaiting(const Contribution& contribution,
-                                   Step held_by) {
+void OpenContributions::SetWaiting(const Contribution& contribution) {
   MutexLock lock(&mutex_);
   if (Forgets(contribution)) return;
   highest_step_ = std::max(highest_step_, contribution.step);
@@ -89,7 +88,6 @@ void OpenContributions::SetWaiting(const Contribution& contribution,
   const auto found = kept_.find(id);
   if (found == kept_.end()) return;
   found->second.waiting_since = ++last_waiting_;
-  found->second.held_by = held_by > contribution.step ? held_by : 0;
   const Entries entries = found->second.entries;
   for (const PushEntry& entry : *entries) waiting_[entry.key].insert(id);
   RemoveBelowOpenRounds(*entries);
@@ -124,8 +122,7 @@ void OpenContributions::RemoveUpTo(Step step,
   for (const PushEntry& entry : entries) keys.insert(entry.key);
   for (auto kept = kept_.begin();
        kept != kept_.end() && kept->first.first <= step;) {
-    kept =
-        kept->second.held_by <= step ? RemoveKeys(kept, keys) : std::next(kept);
+    kept = RemoveKeys(kept, keys);
   }
 }
 
@@ -154,11 +151,7 @@ void OpenContributions::OnPushReply(const PushReply& reply,
         return result.step != 0 && result.version == 0;
       });
   if (is_in_an_open_round) {
-    Step held_by = 0;
-    for (const PushResult& result : reply.results) {
-      held_by = std::max(held_by, result.step);
-    }
-    SetWaiting(contribution, held_by);
+    SetWaiting(contribution);
   } else {
     RemoveUpTo(contribution);
   }
@@ -180,18 +173,9 @@ void OpenContributions::RemoveWaiting(const std::vector<std::string>& keys,
       ids.insert(found->second.begin(), found->second.end());
     }
   }
-  Step last_closed = 0;
-  for (const Id& id : ids) {
-    const Kept& kept = kept_.find(id)->second;
-    if (kept.waiting_since > waiting || kept.held_by > 0) continue;
-    last_closed = std::max(last_closed, id.first);
-  }
   for (const Id& id : ids) {
     const auto kept = kept_.find(id);
-    if (kept->second.waiting_since <= waiting &&
-        kept->second.held_by <= last_closed) {
-      RemoveKeys(kept, read);
-    }
+    if (kept->second.waiting_since <= waiting) RemoveKeys(kept, read);
   }
 }
 
@@ -264,11 +248,8 @@ bool OpenContributions::IsRepairable(const absl::Status& status) const {
 Step OpenContributions::NextStep(absl::FunctionRef<void()> begin_anew) {
   MutexLock lock(&mutex_);
   if (is_forgetting_) begin_anew();
-  const auto first =
-      std::find_if(kept_.begin(), kept_.end(),
-                   [](const auto& each) { return each.second.held_by == 0; });
   const Step lowest =
-      first == kept_.end() ? highest_step_ + 1 : first->first.first;
+      kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
   const Step next = std::max(first_step_, lowest);
   highest_known_ = is_forgetting_ ? next : std::max(highest_known_, next);
   is_forgetting_ = false;

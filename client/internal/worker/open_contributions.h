@@ -30,10 +30,7 @@ namespace tensorkv {
 // A round is known to have closed when a pull of its key succeeds that began
 // after the contribution waited at the server, since a worker's pull waits
 // for what it has contributed to; and when contributions wait at the server for
-// so many later steps of the key as it has rounds of a key open. One that was
-// late, and that the round of a later step holds, is known to be in the value
-// when that round is known to have closed, or when there are so many later
-// ones.
+// so many later steps of the key as it has rounds of a key open.
 //
 // When the server goes back to an earlier state, all contributions are
 // forgotten, and so is what is added until NextStep is called: it was made for
@@ -79,10 +76,10 @@ class OpenContributions {
   // back.
   bool IsForgotten(const Contribution& contribution) const;
 
-  // Takes in that the contribution waits at the server for its rounds to close,
-  // or, if it is late, for the round of the step that holds it. Removes entries
-  // for earlier rounds of its keys that cannot be open any more.
-  void SetWaiting(const Contribution& contribution, Step held_by = 0);
+  // Takes in that the contribution waits at the server for its rounds to close.
+  // Removes entries for earlier rounds of its keys that cannot be open any
+  // more.
+  void SetWaiting(const Contribution& contribution);
 
   // Removes a contribution that was refused, as if it had not been made.
   void Remove(const Contribution& contribution);
@@ -113,11 +110,10 @@ class OpenContributions {
   // Returns whether a call that failed so may succeed once all is pushed again.
   bool IsRepairable(const absl::Status& status) const;
 
-  // Returns the step to push next: the lowest of all contributions, but for
-  // those of which a later round holds one, or, if there are none, the one
-  // after the highest that has waited or closed; but none below the first that
-  // the server awaits. The first call after GoBackTo ends the forgetting, and
-  // runs `begin_anew` before: it must not call this object.
+  // Returns the step to push next: the lowest of all contributions or, if there
+  // are none, the one after the highest that has waited or closed; but none
+  // below the first that the server awaits. The first call after GoBackTo ends
+  // the forgetting, and runs `begin_anew` before: it must not call this object.
   Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});
 
  private:
@@ -130,7 +126,6 @@ class OpenContributions {
   struct Kept {
     Entries entries;
     uint64_t waiting_since = 0;  // 0: does not wait
-    Step held_by = 0;            // 0: no later round
   };
   using Id = std::pair<Step, uint64_t>;
   using KeptByStep = std::map<Id, Kept>;
@@ -143,8 +138,7 @@ class OpenContributions {
   // one.
   KeptByStep::iterator RemoveKeys(KeptByStep::iterator kept, const Keys& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes what is of steps up to `step`, or held by their rounds, for the
-  // keys of `entries`.
+  // Removes what is of steps up to `step` for the keys of `entries`.
   void RemoveUpTo(Step step, const std::vector<PushEntry>& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes what is for rounds of these keys that cannot be open any more.

@@ -124,6 +124,43 @@ TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
   EXPECT_EQ(config.trim_fraction, 0.25);
 }
 
+TEST_F(RestoreCheckpointTest, WhatWasCarriedCountsOnceAfterwards) {
+  CreateNamespace(*saved_, "late",
+                  {.mode = Mode::kSync,
+                   .num_workers = 3,
+                   .quorum = 2,
+                   .late = Late::kCarry});
+  ASSERT_OK(saved_->Init("late", "k", Filled(DType::kF32, 0)));
+  uint64_t sequence = 0;
+  const auto push = [&](uint32_t rank, Step step) {
+    PushRequest request = PushOf("late", "k", Filled(DType::kF32, 1));
+    request.call_id = CallId{absl::StrCat("client", rank), ++sequence};
+    request.worker = Worker{rank, 0};
+    request.step = step;
+    return saved_->Push(std::move(request))->results[0];
+  };
+  const auto close = [&](Step step) {
+    const Version version = saved_->Pull("late", "k").version;
+    push(0, step);
+    push(1, step);
+    while (saved_->Pull("late", "k").version == version) {
+    }
+  };
+  close(1);
+  EXPECT_EQ(push(2, 1).step, 2u);
+  close(2);
+  ASSERT_OK(SaveAs(saved_->checkpoints(), "carried"));
+
+  ASSERT_OK(
+      Restore(RestoreOf("carried", {"late"}, "", v1::ON_EXISTING_REPLACE)));
+
+  const PushResult repeat = push(2, 1);
+  EXPECT_TRUE(repeat.repeated);
+  EXPECT_EQ(repeat.step, 2u);
+  close(3);
+  EXPECT_EQ(saved_->Pull("late", "k").tensor.elements<float>()[0], 2);
+}
+
 TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
   const uint64_t uid = UidOf("a");
   const Version version = saved_->Pull("a", "k").version;

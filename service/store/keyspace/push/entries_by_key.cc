@@ -98,6 +98,19 @@ absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
   return absl::OkStatus();
 }
 
+// Checks that a key that is about to move takes no late contribution that only
+// a later round could take: where it goes, it is carried.
+absl::Status CheckMayCarry(const NamespaceState& state, const StoredKey& key,
+                           const PushRequest& request) {
+  if (!key.rounds || !key.rounds->IsClosed(request.step) ||
+      key.rounds->MustRepush(request.worker->rank, request.step)) {
+    return absl::OkStatus();
+  }
+  const auto fence = state.Fence();
+  return fence == nullptr ? absl::OkStatus()
+                          : fence->CheckChange(state.name, key.name());
+}
+
 void AddReservation(const NamespaceState& state, const PushRequest& request,
                     uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
@@ -198,6 +211,7 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
   const PushMode& mode = *state.mode;
   const bool adds = Adds(state.config.aggregation);
   const bool forgets = mode.forgets_contributions();
+  const bool carries = state.config.late == Late::kCarry;
   uint64_t repeated_bytes = 0;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
@@ -220,7 +234,9 @@ absl::Status AddEntries(const NamespaceState& state, const PushRequest& request,
     }
     entries.keys[i].is_first = true;
     if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
-    if (!entries.keys[i].is_repeat) AddReservation(state, request, i, entries);
+    if (entries.keys[i].is_repeat) continue;
+    if (carries) RETURN_IF_ERROR(CheckMayCarry(state, key, request));
+    AddReservation(state, request, i, entries);
   }
   return CheckExpansion(request, repeated_bytes);
 }

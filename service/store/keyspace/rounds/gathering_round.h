@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_GATHERING_ROUND_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -49,8 +50,22 @@ struct GatheringRound {
   Reservation overhead;
 };
 
-// Lists who has contributed to a closed round, as far as others have taken it.
+// Lists, in the order of ranks, who has contributed to a round after it had
+// closed, once another round has taken that.
 struct LateContributors {
+  void Add(const LateContributor& late) {
+    all.insert(std::lower_bound(all.begin(), all.end(), late.by.rank, Less),
+               late);
+  }
+  // Returns null if that rank has not contributed so.
+  const LateContributor* Find(uint32_t rank) const {
+    const auto late = std::lower_bound(all.begin(), all.end(), rank, Less);
+    return late != all.end() && late->by.rank == rank ? &*late : nullptr;
+  }
+  static bool Less(const LateContributor& late, uint32_t rank) {
+    return late.by.rank < rank;
+  }
+
   std::vector<LateContributor> all;
   Reservation overhead;
 };

@@ -102,7 +102,7 @@ void LateContributions::MoveTo(ClosedRound& closed,
       if (round.step != step) continue;
       Reservation& overhead = late.contribution.overhead;
       if (!round.late) round.late = std::make_unique<LateContributors>();
-      round.late->all.push_back({{rank, late.identity}, closed.step});
+      round.late->Add({{rank, late.identity}, closed.step});
       round.late->overhead.Merge(
           overhead.Split(std::min(overhead.bytes(), kContributorBytes)));
     }

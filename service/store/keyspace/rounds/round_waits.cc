@@ -107,14 +107,14 @@ RoundFailurePtr Rounds::DescribeTimeout(Step step, absl::Duration time,
                                         absl::Duration now) const {
   const Round& round = open_.find(step)->second;
   if (IsComplete(step, round) || HasQuorum(step, round)) return nullptr;
-  RoundFailure failure = {.ranks = Missing(step, round)};
+  RoundFailure failure = {.ranks = Missing(step, round), .step = step};
   for (const auto& [rank, identity] : round.contributors) {
     failure.came.push_back(rank);
   }
   const uint32_t quorum = policy_.QuorumOf(step);
-  failure.text =
-      absl::StrCat("it was open for ", absl::FormatDuration(time), " with ",
-                   policy_.workers->Describe(failure.came, now));
+  failure.text = absl::StrCat("its round_timeout of ",
+                              absl::FormatDuration(time), " is over with ",
+                              policy_.workers->Describe(failure.came, now));
   if (!failure.ranks.empty()) {
     absl::StrAppend(&failure.text, " and without ",
                     policy_.workers->Describe(failure.ranks, now));

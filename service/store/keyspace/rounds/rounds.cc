@@ -121,11 +121,12 @@ std::optional<Contributor> Rounds::FindContributor(
     round.version = closed->version;
     const Contributor* const found = closed->contributors->Find(rank);
     if (found != nullptr) return *found;
-    for (const LateContributor& late : LateOf(*closed)) {
-      if (late.by.rank != rank) continue;
-      const Closed* const taken_by = FindClosed(late.taken_by);
-      round = {late.taken_by, taken_by == nullptr ? 0 : taken_by->version};
-      return late.by;
+    const LateContributor* const late =
+        closed->late ? closed->late->Find(rank) : nullptr;
+    if (late != nullptr) {
+      const Closed* const taken_by = FindClosed(late->taken_by);
+      round = {late->taken_by, taken_by == nullptr ? 0 : taken_by->version};
+      return late->by;
     }
   }
   round = {HolderOf(step)};
@@ -303,11 +304,14 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
 ClosedRounds Rounds::FailLate(Step step, const RoundFailurePtr& failure) {
   for (Closed& round : closed_) {
     if (!round.late) continue;
-    std::erase_if(round.late->all, [&](const LateContributor& each) {
-      if (each.taken_by < step) return false;
-      repushes_.Add(round.step, each.by.rank, failure);
-      return true;
-    });
+    const size_t num_erased =
+        std::erase_if(round.late->all, [&](const LateContributor& each) {
+          if (each.taken_by < step) return false;
+          repushes_.Add(round.step, each.by.rank, failure);
+          return true;
+        });
+    Reservation& overhead = round.late->overhead;
+    overhead.Split(std::min(overhead.bytes(), num_erased * kContributorBytes));
   }
   ClosedRounds dropped;
   const auto stays = [this](Step late) {
@@ -326,9 +330,20 @@ absl::Status Rounds::CheckNothingToRepush(absl::string_view key, uint32_t rank,
 
 Step Rounds::last_awaited() const {
   Step last = last_open();
-  if (!late_.empty()) last = std::max(last, last_closed_ + 1);
   if (!repushes_.is_empty()) last = std::max(last, repushes_.last());
-  return last;
+  // What is late, or will be when it is pushed again, needs one more round.
+  const bool is_late =
+      !late_.empty() || (!repushes_.is_empty() && IsClosed(repushes_.first()));
+  if (!is_late) return last;
+  Step closed = last_closed_;
+  for (const auto& [step, round] : open_) {
+    if (IsComplete(step, round)) closed = step;
+  }
+  return std::max(last, closed + 1);
+}
+
+bool Rounds::MustRepush(uint32_t rank, Step step) const {
+  return repushes_.Has(step, rank);
 }
 
 void Rounds::ClearRepush(uint32_t rank) {

@@ -85,11 +85,12 @@ class Rounds {
   // Returns whether no round of that step is open yet: whoever opens it brings
   // the reservation for the new value.
   bool OpensRound(Step step) const { return open_.count(step) == 0; }
-  // Returns whether the step is over, be it that the round waits for its sum:
-  // whoever contributes to it is late.
+  // Returns whether the step is over, be it that the round waits for its sum.
   bool IsClosed(Step step) const;
-  // Returns the step whose round holds a contribution to `step` that is added
-  // now; of a late one, if no such round is open, the first that one may have.
+  // Returns whether the worker of `rank` must push that step again.
+  bool MustRepush(uint32_t rank, Step step) const;
+  // Returns the step whose round takes a contribution to `step` that is added
+  // now; of a late one, while no round above is open, the first that may.
   Step HolderOf(Step step) const;
   // Identifies the open round of that step. REQUIRES: there is one.
   uint64_t IdOf(Step step) const { return open_.find(step)->second.id; }
@@ -168,7 +169,6 @@ class Rounds {
   // all that it needs to close. REQUIRES: it is open.
   RoundFailurePtr DescribeTimeout(Step step, absl::Duration time,
                                   absl::Duration now) const;
-
   // Counts the rounds that come next, and that all have skipped, as applied,
   // with the key's version. Whoever waits for them is to be woken.
   void RecordSkipped(Version version);

@@ -15,10 +15,13 @@ namespace {
 
 absl::Status RoundFailed(absl::string_view key, Step step,
                          const RoundFailure& failure) {
-  const absl::Status failed = absl::AbortedError(
-      absl::StrCat(RoundName(step, key), " failed: ", failure.text));
+  const bool is_own = failure.step == 0 || failure.step == step;
+  const absl::Status failed = absl::AbortedError(absl::StrCat(
+      RoundName(step, key), " failed",
+      is_own ? "" : absl::StrCat(" with that of step ", failure.step), ": ",
+      failure.text));
   const std::string ranks = absl::StrJoin(failure.ranks, ",");
-  if (failure.came.empty()) {
+  if (failure.came.empty() || !is_own) {
     return WithReason(failed, Reason::kRoundFailed,
                       {{"key", key}, {"step", step}, {"ranks", ranks}});
   }

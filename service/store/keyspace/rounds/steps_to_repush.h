@@ -20,8 +20,10 @@ struct RoundFailure {
   std::string text = {};
   // The ranks that were lost, if any were, or that had not come in time.
   std::vector<uint32_t> ranks;
-  // Those that had come, where the round's time was over.
+  // Where a round's time was over: those that had come, and its step. Later
+  // rounds, and what that one was to take, fail with it.
   std::vector<uint32_t> came = {};
+  Step step = 0;
 };
 using RoundFailurePtr = std::shared_ptr<const RoundFailure>;
 

@@ -56,21 +56,6 @@ TEST_F(OpenContributionsTest, AreInTheOrderOfTheirSteps) {
   EXPECT_EQ(open_.NextStep(), 7u);
 }
 
-// It is not to be pushed next, but again if the later round fails.
-TEST_F(OpenContributionsTest, WhatALaterRoundHoldsStaysUntilThatHasClosed) {
-  open_.OnPushReply({.results = {{.step = 9}}}, Add(7, {"a"}));
-  open_.RemoveWaiting({"a"}, open_.WaitingMark());
-
-  EXPECT_EQ(open_.NextStep(), 8u);
-  Hold(8, {"a"});
-  open_.RemoveWaiting({"a"}, open_.WaitingMark());
-  EXPECT_THAT(TextOf(open_), ElementsAre("7:a"));
-
-  Hold(9, {"a"});
-  open_.RemoveWaiting({"a"}, open_.WaitingMark());
-  EXPECT_THAT(TextOf(open_), IsEmpty());
-}
-
 TEST_F(OpenContributionsTest, ForgetsAllThatWasMadeBeforeTheServerWentBack) {
   open_.BeginWith(7);
   EXPECT_EQ(open_.NextStep(), 7u);
