@@ -5,13 +5,7 @@
 #ifndef TENSORKV_CLIENT_CLI_COMMANDS_H_
 #define TENSORKV_CLIENT_CLI_COMMANDS_H_
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
 #include "client/cli/invocation.h"
-#include "contract/snapshot_references.h"
 
 namespace CLI {
 class App;
@@ -19,19 +13,11 @@ class App;
 
 namespace tensorkv {
 
-// Adds init, push, pull, pushpull, setstate, getstate.
+// Adds init, push, pull, push_pull, set_state, get_state.
 void AddValueCommands(CLI::App& app, Action& action);
 
 // Adds ls, stat, rm.
 void AddKeyCommands(CLI::App& app, Action& action);
-
-// Returns `keys`, or if none are given all that begin with `prefix`, at present
-// or as a snapshot has them.
-// Errors: UsageError for both or neither, and those of List.
-absl::StatusOr<std::vector<std::string>> KeysToUse(
-    const std::vector<std::string>& keys, const std::string& prefix,
-    Invocation& invocation,
-    const std::optional<SnapshotReference>& at = std::nullopt);
 
 // Adds ns create, ns ls, ns describe, ns rm.
 void AddNamespaceCommands(CLI::App& app, Action& action);
@@ -57,8 +43,11 @@ void AddSnapshotCommands(CLI::App& app, Action& action);
 // Adds watch.
 void AddWatchCommand(CLI::App& app, Action& action);
 
-// Adds import, export.
-void AddSafetensorsCommands(CLI::App& app, Action& action);
+// Adds import.
+void AddImportCommand(CLI::App& app, Action& action);
+
+// Adds export.
+void AddExportCommand(CLI::App& app, Action& action);
 
 // Adds token new.
 void AddTokenCommand(CLI::App& app, Action& action);

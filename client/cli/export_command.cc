@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,119 +11,67 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/cli/option_types.h"
+#include "client/cli/key_selection.h"
+#include "client/cli/safetensors_calls.h"
+#include "client/cli/safetensors_metadata.h"
+#include "client/cli/safetensors_names.h"
 #include "tensor/safetensors.h"
 
 namespace tensorkv {
 namespace {
 
-// Bounds what one call moves.
-constexpr uint64_t kBytesPerCall = 64 << 20;
-constexpr size_t kKeysPerCall = 1000;
-
-struct FileFlags {
+struct ExportFlags {
   std::string path;
-  std::string prefix;
-  OnExisting on_existing = OnExisting::kFail;
+  KeySelection selection;
+  Renaming renaming;
 };
 
-absl::Status FileError(const std::string& path, absl::string_view problem) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem));
-}
-
-// Returns those of the entries, from the first on, that one call is for.
-absl::Span<const SafetensorsEntry> NextCall(
-    absl::Span<const SafetensorsEntry> entries) {
-  size_t num_keys = 0;
-  uint64_t bytes = 0;
-  while (num_keys < entries.size() && num_keys < kKeysPerCall &&
-         (num_keys == 0 ||
-          bytes + entries[num_keys].size_bytes() <= kBytesPerCall)) {
-    bytes += entries[num_keys++].size_bytes();
-  }
-  return entries.subspan(0, num_keys);
-}
-
-// Calls `make_call` with all entries, some at a time.
-template <typename Call>
-absl::Status InCalls(absl::Span<const SafetensorsEntry> entries,
-                     Call make_call) {
-  while (!entries.empty()) {
-    const absl::Span<const SafetensorsEntry> next = NextCall(entries);
-    RETURN_IF_ERROR(make_call(next));
-    entries.remove_prefix(next.size());
-  }
-  return absl::OkStatus();
-}
-
-void PrintCount(absl::string_view verb, size_t num_keys,
-                Invocation& invocation) {
-  invocation.out << (invocation.flags.is_json()
-                         ? absl::StrCat("{\"keys\":", num_keys, "}")
-                         : absl::StrCat(verb, " ", num_keys, " keys"))
-                 << "\n";
-}
-
-// The error does not name the file.
-absl::StatusOr<std::vector<SafetensorsEntry>> ReadHeader(std::ifstream& file) {
-  const absl::Status unreadable = absl::InvalidArgumentError("cannot be read");
-  file.seekg(0, std::ios::end);
-  const auto file_bytes = static_cast<int64_t>(file.tellg());
-  if (!file || file_bytes < 0) return unreadable;
-  std::string header(8, '\0');
-  file.seekg(0).read(header.data(), header.size());
-  header.resize(file.gcount());
-  ASSIGN_OR_RETURN(const uint64_t header_bytes, SafetensorsHeaderBytes(header));
-  header.resize(std::min<uint64_t>(header_bytes, file_bytes));
-  file.clear();
-  file.seekg(0).read(header.data(), header.size());
-  if (!file) return unreadable;
-  return ParseSafetensorsHeader(header, file_bytes);
-}
-
-absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
-  std::ifstream file(flags.path, std::ios::binary);
-  const absl::StatusOr<std::vector<SafetensorsEntry>> entries =
-      ReadHeader(file);
-  if (!entries.ok()) {
-    return FileError(flags.path, entries.status().message());
-  }
-  RETURN_IF_ERROR(InCalls(
-      *entries, [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
-        std::vector<InitEntry> init;
-        for (const SafetensorsEntry& entry : some) {
-          ASSIGN_OR_RETURN(Tensor tensor,
-                           Tensor::Allocate(entry.dtype, entry.shape));
-          file.seekg(entry.offset);
-          file.read(tensor.mutable_data(), tensor.size_bytes());
-          if (!file) return FileError(flags.path, "cannot be read");
-          init.push_back({flags.prefix + entry.name, std::move(tensor)});
-        }
-        return invocation.client.Init(std::move(init), flags.on_existing);
-      }));
-  PrintCount("imported", entries->size(), invocation);
-  return absl::OkStatus();
-}
-
-// Returns the keys to export, without their offsets.
-absl::StatusOr<std::vector<SafetensorsEntry>> KeysToExport(
-    const FileFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
-                   invocation.client.ListAll(flags.prefix));
+// What is to be exported.
+struct Export {
+  // Without their offsets, named as in the file.
   std::vector<SafetensorsEntry> entries;
-  for (const KeyStatus& key : keys) {
-    ASSIGN_OR_RETURN(Shape shape, ShapeOf(key));
-    entries.push_back({key.key(), DTypeOf(key), std::move(shape)});
-  }
-  return entries;
+  // The key of each entry.
+  std::vector<std::string> keys;
+  // What the file says of itself.
+  std::string metadata;
+};
+
+// Reads what files say of themselves from the key, or returns "" for one that
+// has something else.
+absl::StatusOr<std::string> PullMetadata(const KeyStatus& key,
+                                         Invocation& invocation) {
+  if (DTypeOf(key) != DType::kU8) return "";
+  ASSIGN_OR_RETURN(const Value value, invocation.client.Pull(key.key()));
+  const absl::string_view text(value.tensor.data(), value.tensor.size_bytes());
+  return std::string(IsSafetensorsMetadata(text) ? text : "");
 }
 
+absl::StatusOr<Export> MakeExport(const ExportFlags& flags,
+                                  Invocation& invocation) {
+  ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
+                   ListSelected(flags.selection, invocation.client));
+  Export made;
+  for (const KeyStatus& key : keys) {
+    ASSIGN_OR_RETURN(std::string name, flags.renaming.Apply(key.key()));
+    if (name == kMetadataKey) {
+      ASSIGN_OR_RETURN(made.metadata, PullMetadata(key, invocation));
+      if (!made.metadata.empty()) continue;
+    }
+    ASSIGN_OR_RETURN(Shape shape, ShapeOf(key));
+    made.entries.push_back({std::move(name), DTypeOf(key), std::move(shape)});
+    made.keys.push_back(key.key());
+  }
+  return made;
+}
+
+// Writes the values of the keys, which are those of the entries.
 absl::Status ExportSome(absl::Span<const SafetensorsEntry> some,
+                        absl::Span<const std::string> keys,
                         const std::string& path, Invocation& invocation,
                         std::ofstream& file) {
-  std::vector<std::string> keys;
-  for (const SafetensorsEntry& entry : some) keys.push_back(entry.name);
-  ASSIGN_OR_RETURN(const PullReply reply, invocation.client.Pull(keys));
+  ASSIGN_OR_RETURN(const PullReply reply,
+                   invocation.client.Pull(
+                       std::vector<std::string>(keys.begin(), keys.end())));
   for (size_t i = 0; i < some.size(); ++i) {
     const Tensor& tensor = reply.values[i].tensor;
     if (tensor.dtype() != some[i].dtype ||
@@ -140,13 +86,15 @@ absl::Status ExportSome(absl::Span<const SafetensorsEntry> some,
 }
 
 absl::Status WriteFile(const std::string& path, absl::string_view header,
-                       absl::Span<const SafetensorsEntry> entries,
-                       Invocation& invocation) {
+                       const Export& exported, Invocation& invocation) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << header;
+  absl::Span<const std::string> keys = exported.keys;
   RETURN_IF_ERROR(
-      InCalls(entries, [&](absl::Span<const SafetensorsEntry> some) {
-        return ExportSome(some, path, invocation, file);
+      InCalls(exported.entries, [&](absl::Span<const SafetensorsEntry> some) {
+        const absl::Span<const std::string> now = keys.subspan(0, some.size());
+        keys.remove_prefix(some.size());
+        return ExportSome(some, now, path, invocation, file);
       }));
   file.close();
   return file ? absl::OkStatus() : FileError(path, "cannot be written");
@@ -174,46 +122,33 @@ absl::Status Replace(const std::string& path, Function write) {
   return end;
 }
 
-absl::Status RunExport(const FileFlags& flags, Invocation& invocation) {
-  ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
-                   KeysToExport(flags, invocation));
-  const std::string header = SafetensorsHeader(absl::MakeSpan(entries));
+absl::Status RunExport(const ExportFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(Export exported, MakeExport(flags, invocation));
+  const std::string header = WithSafetensorsMetadata(
+      SafetensorsHeader(absl::MakeSpan(exported.entries)), exported.metadata);
   // Nothing could read the file.
   const absl::Status readable = SafetensorsHeaderBytes(header).status();
   if (!readable.ok()) return FileError(flags.path, readable.message());
   RETURN_IF_ERROR(Replace(flags.path, [&](const std::string& path) {
-    return WriteFile(path, header, entries, invocation);
+    return WriteFile(path, header, exported, invocation);
   }));
-  PrintCount("exported", entries.size(), invocation);
+  PrintCount("exported", exported.entries.size(), invocation);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-void AddSafetensorsCommands(CLI::App& app, Action& action) {
-  const auto flags = std::make_shared<FileFlags>();
-  const auto add = [&](const char* name, const char* help, auto run) {
-    CLI::App* command = app.add_subcommand(name, help);
-    command->add_option("file", flags->path, "A .safetensors file")->required();
-    OnRun(*command, action, flags, run);
-    return command;
-  };
-
-  CLI::App* into_store =
-      add("import",
-          "Create keys with the tensors of a .safetensors file, 1000 with each "
-          "call: an error leaves those before it",
-          RunImport);
-  into_store->add_option("-p,--prefix", flags->prefix,
-                         "Put before their names");
-  AddChoice(*into_store, "--on_existing", flags->on_existing,
-            "What to do about keys that exist: fail, keep or replace");
-  add("export",
+void AddExportCommand(CLI::App& app, Action& action) {
+  const auto flags = std::make_shared<ExportFlags>();
+  CLI::App* const command = app.add_subcommand(
+      "export",
       "Write values to a .safetensors file; keys of different calls may be of "
-      "different moments",
-      RunExport)
-      ->add_option("-p,--prefix", flags->prefix,
-                   "Only keys that begin like this");
+      "different moments. What the key __metadata__ has of an import, the file "
+      "says of itself");
+  OnRun(*command, action, flags, RunExport);
+  command->add_option("file", flags->path, "A .safetensors file")->required();
+  AddKeyFilters(*command, flags->selection);
+  AddRenaming(*command, flags->renaming);
 }
 
 }  // namespace tensorkv

@@ -187,12 +187,19 @@ std::string CellText(const Message& message, absl::string_view path) {
   return is_absent ? "-" : FieldText(*holder, field);
 }
 
+// Returns the code points of UTF-8, which most terminals give a cell each.
+size_t WidthOf(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char each) {
+    return (static_cast<uint8_t>(each) & 0xc0) != 0x80;
+  });
+}
+
 std::vector<size_t> ColumnWidths(const Rows& rows) {
   std::vector<size_t> widths;
   for (const std::vector<std::string>& row : rows) {
     if (row.size() > widths.size()) widths.resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], WidthOf(row[i]));
     }
   }
   return widths;
@@ -253,7 +260,7 @@ std::string TableText(Rows rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       absl::StrAppend(&line, row[i],
-                      std::string(widths[i] - row[i].size() + 2, ' '));
+                      std::string(widths[i] - WidthOf(row[i]) + 2, ' '));
     }
     absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
   }

@@ -66,7 +66,8 @@ void AddCommands(CLI::App& app, Action& action) {
   AddCheckpointCommands(app, action);
   AddSnapshotCommands(app, action);
   AddWatchCommand(app, action);
-  AddSafetensorsCommands(app, action);
+  AddImportCommand(app, action);
+  AddExportCommand(app, action);
   AddTokenCommand(app, action);
   AddHealthCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));

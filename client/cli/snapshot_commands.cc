@@ -100,7 +100,7 @@ void AddSnapshotLs(CLI::App& snapshot, Action& action) {
   const auto prefix = std::make_shared<std::string>();
   CLI::App* const ls =
       snapshot.add_subcommand("ls", "List snapshots that can be read");
-  ls->add_option("prefix", *prefix, "Only series that begin like this");
+  ls->add_option("-p,--prefix", *prefix, "Only series that begin like this");
   OnRun(*ls, action, prefix,
         [](const std::string& prefix, Invocation& invocation) -> absl::Status {
           ASSIGN_OR_RETURN(const std::vector<v1::SnapshotStatus> snapshots,

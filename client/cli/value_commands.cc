@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
+#include "client/cli/key_selection.h"
 #include "client/cli/npy.h"
 #include "client/cli/option_types.h"
 #include "client/cli/plain_text.h"
@@ -28,10 +29,9 @@ namespace {
 constexpr uint32_t kMaxTimes = 1'000'000;
 
 struct ValueCommandFlags {
-  std::vector<std::string> keys;
+  KeySelection selection;
   std::vector<int64_t> rows;
   bool update_all_rows = false;
-  std::string prefix;
   ValueFlags value;
   OnExisting on_existing = OnExisting::kFail;
   uint32_t times = 1;
@@ -46,7 +46,7 @@ struct ValueCommandFlags {
 };
 
 void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
-  command.add_option("keys", flags.keys, "Keys")->required();
+  command.add_option("keys", flags.selection.keys, "Keys")->required();
 }
 
 void AddValueFlags(CLI::App& command, ValueFlags& flags) {
@@ -76,7 +76,7 @@ absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
     return UsageError("--fill needs --shape, as --shape=2,3 (or [])");
   }
   std::vector<InitEntry> entries;
-  for (const std::string& key : flags.keys) {
+  for (const std::string& key : flags.selection.keys) {
     ASSIGN_OR_RETURN(Tensor tensor, source.Make(DType::kF32, {}));
     entries.push_back({key, std::move(tensor)});
   }
@@ -88,17 +88,18 @@ absl::Status RunSetState(const ValueCommandFlags& flags,
                          Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
                    ValueSource::Create(flags.value, invocation.in));
-  std::vector<Value> present(flags.keys.size());
+  std::vector<Value> present(flags.selection.keys.size());
   if (!source.dtype().has_value() || !source.shape().has_value()) {
     ASSIGN_OR_RETURN(GetStateReply reply,
-                     GetStates(flags.keys, flags, invocation));
+                     GetStates(flags.selection.keys, flags, invocation));
     present = std::move(reply.values);
   }
   std::vector<SetStateEntry> entries;
-  for (size_t i = 0; i < flags.keys.size(); ++i) {
+  for (size_t i = 0; i < flags.selection.keys.size(); ++i) {
     const Tensor& state = present[i].tensor;
     ASSIGN_OR_RETURN(Tensor tensor, source.Make(state.dtype(), state.shape()));
-    entries.push_back({flags.keys[i], flags.state, std::move(tensor)});
+    entries.push_back(
+        {flags.selection.keys[i], flags.state, std::move(tensor)});
   }
   return invocation.client.SetState(std::move(entries));
 }
@@ -126,9 +127,9 @@ absl::StatusOr<std::vector<Tensor>> MakeContributions(
     const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
                    ValueSource::Create(flags.value, invocation.in));
-  std::vector<KeyStatus> stored(flags.keys.size());
+  std::vector<KeyStatus> stored(flags.selection.keys.size());
   if (!source.dtype().has_value() || !source.shape().has_value()) {
-    ASSIGN_OR_RETURN(stored, invocation.client.Stat(flags.keys));
+    ASSIGN_OR_RETURN(stored, invocation.client.Stat(flags.selection.keys));
   }
   std::vector<Tensor> tensors;
   for (const KeyStatus& status : stored) {
@@ -145,9 +146,10 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
   ASSIGN_OR_RETURN(const std::vector<Tensor> tensors,
                    MakeContributions(flags, invocation));
   std::vector<PushEntry> entries;
-  for (size_t i = 0; i < flags.keys.size(); ++i) {
-    const PushEntry entry = {
-        .key = flags.keys[i], .tensor = tensors[i], .weight = flags.weight};
+  for (size_t i = 0; i < flags.selection.keys.size(); ++i) {
+    const PushEntry entry = {.key = flags.selection.keys[i],
+                             .tensor = tensors[i],
+                             .weight = flags.weight};
     entries.insert(entries.end(), flags.times, entry);
   }
   invocation.client.SetCompression(
@@ -183,8 +185,8 @@ absl::Status RunPush(const ValueCommandFlags& flags, Invocation& invocation) {
                    PushEntries(flags, std::move(entries), invocation));
   const auto response = MessageOf<v1::PushResponse>(reply);
   // The entries of one key have one result.
-  for (size_t i = 0; i < flags.keys.size(); ++i) {
-    const std::string& key = flags.keys[i];
+  for (size_t i = 0; i < flags.selection.keys.size(); ++i) {
+    const std::string& key = flags.selection.keys[i];
     const v1::PushResult& result = response.results(i * flags.times);
     invocation.out << (invocation.flags.is_json() ? MessageJson(key, result)
                                                   : PushResultText(key, result))
@@ -245,7 +247,7 @@ template <typename Read>
 absl::Status RunRead(const ValueCommandFlags& flags, Invocation& invocation,
                      Read read) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys,
-                   KeysToUse(flags.keys, flags.prefix, invocation, flags.at));
+                   KeysToUse(flags.selection, invocation.client, flags.at));
   if (!flags.npy_out.empty() && keys.size() != 1) {
     return UsageError(
         absl::StrCat("--npy: expected one key, got ", keys.size()));
@@ -270,7 +272,7 @@ absl::Status AwaitSnapshot(ValueCommandFlags& flags, Invocation& invocation) {
 }
 
 absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
-  if (!flags.at || flags.prefix.empty()) {
+  if (!flags.at || !flags.selection.is_listed()) {
     return RunRead(flags, invocation, PullKeys);
   }
   // The list of the keys and their values are of the same snapshot.
@@ -296,7 +298,7 @@ absl::Status RunPushPull(const ValueCommandFlags& flags,
   for (size_t i = 0; i < reply.values.size(); i += flags.times) {
     values.push_back(reply.values[i]);
   }
-  PrintValues(flags.keys, values, invocation);
+  PrintValues(flags.selection.keys, values, invocation);
   return absl::OkStatus();
 }
 
@@ -367,9 +369,7 @@ void AddPush(CLI::App& app, Action& action) {
 }
 
 void AddReadFlags(CLI::App& command, ValueCommandFlags& flags) {
-  command.add_option("keys", flags.keys, "Keys");
-  command.add_option("-p,--prefix", flags.prefix,
-                     "Instead of keys: all that begin like this");
+  AddKeySelection(command, flags.selection);
   command.add_option("--npy", flags.npy_out,
                      "Write the value to this .npy file; - for the standard "
                      "output");
@@ -383,18 +383,18 @@ void AddState(CLI::App& command, ValueCommandFlags& flags) {
 }
 
 void AddStateCommands(CLI::App& app, Action& action) {
-  auto [setstate, setstate_flags] =
-      AddCommand(app, action, "setstate",
+  auto [set_state, set_state_flags] =
+      AddCommand(app, action, "set_state",
                  "Set a state of keys; dtype and shape default to the state's",
                  RunSetState);
-  AddState(*setstate, *setstate_flags);
-  AddKeys(*setstate, *setstate_flags);
-  AddValueFlags(*setstate, setstate_flags->value);
-  auto [getstate, getstate_flags] =
-      AddCommand(app, action, "getstate",
+  AddState(*set_state, *set_state_flags);
+  AddKeys(*set_state, *set_state_flags);
+  AddValueFlags(*set_state, set_state_flags->value);
+  auto [get_state, get_state_flags] =
+      AddCommand(app, action, "get_state",
                  "Print a state of keys, as pull prints values", RunGetState);
-  AddState(*getstate, *getstate_flags);
-  AddReadFlags(*getstate, *getstate_flags);
+  AddState(*get_state, *get_state_flags);
+  AddReadFlags(*get_state, *get_state_flags);
 }
 
 void AddPull(CLI::App& app, Action& action) {
@@ -423,14 +423,14 @@ void AddPull(CLI::App& app, Action& action) {
 }
 
 void AddPushPull(CLI::App& app, Action& action) {
-  auto [pushpull, pushpull_flags] =
-      AddCommand(app, action, "pushpull",
+  auto [push_pull, push_pull_flags] =
+      AddCommand(app, action, "push_pull",
                  "Contribute values and print the outcome", RunPushPull);
-  AddKeys(*pushpull, *pushpull_flags);
-  AddValueFlags(*pushpull, pushpull_flags->value);
-  AddTimes(*pushpull, *pushpull_flags);
-  AddWeight(*pushpull, *pushpull_flags);
-  AddCompression(*pushpull, *pushpull_flags);
+  AddKeys(*push_pull, *push_pull_flags);
+  AddValueFlags(*push_pull, push_pull_flags->value);
+  AddTimes(*push_pull, *push_pull_flags);
+  AddWeight(*push_pull, *push_pull_flags);
+  AddCompression(*push_pull, *push_pull_flags);
 }
 
 }  // namespace

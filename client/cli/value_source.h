@@ -1,4 +1,4 @@
-// Where the tensors of init, push, pushpull and setstate come from.
+// Where the tensors of init, push, push_pull and set_state come from.
 
 #ifndef TENSORKV_CLIENT_CLI_VALUE_SOURCE_H_
 #define TENSORKV_CLIENT_CLI_VALUE_SOURCE_H_

@@ -102,10 +102,10 @@ cmp "$saved_npy" "$TEST_TMPDIR/pulled.npy" || fail ".npy round trip"
 # .safetensors files, into which keys go and out of which they come.
 saved_keys=$TEST_TMPDIR/keys.safetensors
 expect 0 'exported 1 keys' export "$saved_keys" --prefix=npy
-expect 0 'imported 1 keys' import "$saved_keys" --prefix=again-
+expect 0 'imported 1 keys' import "$saved_keys" --add_prefix=again-
 expect 0 '' pull again-npy --npy="$TEST_TMPDIR/pulled.npy"
 cmp "$saved_npy" "$TEST_TMPDIR/pulled.npy" || fail ".safetensors round trip"
-expect_error 1 'ALREADY_EXISTS' import "$saved_keys" --prefix=again-
+expect_error 1 'ALREADY_EXISTS' import "$saved_keys" --add_prefix=again-
 expect_error 1 'cannot be read' import "$TEST_TMPDIR/nonexistent"
 head -c 100 "$saved_keys" >"$TEST_TMPDIR/cut.safetensors"
 expect_error 1 'cut.safetensors' import "$TEST_TMPDIR/cut.safetensors"

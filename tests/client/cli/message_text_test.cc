@@ -168,6 +168,11 @@ TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {
             "a     b\nlong\nx     yy\n");
 }
 
+TEST(TableTextTest, ColumnsAreAlignedByCharacters) {
+  EXPECT_EQ(TableText({{"k\u00e4y/\u2713", "b"}, {"x", "b"}}),
+            "k\u00e4y/\u2713  b\nx      b\n");
+}
+
 TEST(TableTextTest, CellsAreNoCommandsForTheTerminal) {
   EXPECT_EQ(TableText({{"\x1b[2Ja", "\u009b2J"}}), " [2Ja   2J\n");
 }

@@ -89,7 +89,7 @@ $ --output=json push 3 --fill=1
 $ pull 3 5 --output=json
 {"key":"3","version":"3",..."tensor":{...},"values":[1.0]}
 {"key":"5",...,"values":[2.0]}
-$ pushpull 3 5 --fill=1 --times=3
+$ push_pull 3 5 --fill=1 --times=3
 3:
 3.0
 5:
@@ -142,15 +142,15 @@ $ pull w --dtype=f16 --rows=1
     {"States", R"(
 $ ns create train --rule=sgd(learning_rate=1,momentum=0.5)
 $ init w --shape=2 --fill=0 --namespace=train
-$ setstate momentum w --fill=8 --namespace=train
+$ set_state momentum w --fill=8 --namespace=train
 $ push w --fill=0 --namespace=train
 w: version 2
-$ getstate momentum w --namespace=train
+$ get_state momentum w --namespace=train
 4.0 4.0
-$ setstate update_count w --fill=7 --namespace=train
-$ getstate update_count --prefix=w --namespace=train
+$ set_state update_count w --fill=7 --namespace=train
+$ get_state update_count --prefix=w --namespace=train
 7
-$ getstate variance w --namespace=train
+$ get_state variance w --namespace=train
 ...variance...
 exit 1
 $ pull w --state=momentum
@@ -183,7 +183,7 @@ $ pull 3
 9.0)"},
     {"Keys", R"(
 $ init a1 a2 b --shape=2,3 --fill=2
-$ ls a
+$ ls --prefix=a
 key  dtype  shape  version  value_bytes
 a1   f32    [2,3]  1        24 B
 a2   f32    [2,3]  1        24 B
@@ -213,6 +213,29 @@ $ rm -p b
 num_deleted:  0
 $ pull -p b
 $ ls --output=json)"},
+    {"KeysLikeAGlob", R"(
+$ init a.bias a.w b.bias --shape=1 --fill=2
+$ ls --pattern=*.bias
+key     dtype  shape  version  value_bytes
+a.bias  f32    [1]    1        4 B
+b.bias  f32    [1]    1        4 B
+$ ls --pattern=*.bias --limit=1 --output=json
+{"key":"a.bias",...}
+$ pull --pattern=a.?
+2.0
+$ stat --pattern=a.* --output=json
+{"key":"a.bias",...}
+{"key":"a.w",...}
+$ stat --prefix=x
+$ rm --pattern=*.bias
+num_deleted:  2
+$ ls --output=json
+{"key":"a.w",...}
+$ rm --pattern=*.bias a.w
+...one of them
+exit 2
+$ rm --pattern=*.bias --prefix=a
+...exit 2)"},
     {"Namespaces", R"(
 $ ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB
 $ ns ls
@@ -376,12 +399,12 @@ series  number  revision  create_time  ...
 policy  1       ...Z  -  ...2         8 B    0           [by=a=b,loss=0.5]
 policy  42      ...Z  ...3         12 B   0           []
 values  1       ...Z  -  ...
-$ snapshot ls val
+$ snapshot ls --prefix=val
 series ...
 values  1 ...
-$ snapshot ls nothing
+$ snapshot ls -p nothing
 series ...
-$ -o json snapshot ls val
+$ -o json snapshot ls -p val
 {"series":"values","number":"1",...}
 $ pull w/a --at policy@1
 2.0

@@ -65,15 +65,16 @@ TEST(DecodeStreamRequestTest, StripesMayHaveTheirMapsInAnyOrder) {
                         ->mutable_push()
                         ->mutable_publish_as()
                         ->mutable_metadata();
-  for (char name = 'a'; name <= 'p'; ++name) metadata[{name}] = "x";
-
-  // Each time that they are read, they are in another order.
+  for (const char* const name : {"a", "b", "c"}) metadata[name] = "x";
   ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
                        Decoded(Method::kPushStream, chunk));
-  ASSERT_OK_AND_ASSIGN(const StreamRequest other,
-                       Decoded(Method::kPushStream, chunk));
 
-  EXPECT_EQ(stream.manifest, other.manifest);
+  // Each time that they are read, they are in some other order.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_OK_AND_ASSIGN(const StreamRequest other,
+                         Decoded(Method::kPushStream, chunk));
+    EXPECT_EQ(stream.manifest, other.manifest);
+  }
 }
 
 v1::PushChunk ManifestOfRows(char id) {
