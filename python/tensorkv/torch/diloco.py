@@ -243,12 +243,12 @@ class DiLoCo:
 
     @property
     def round(self) -> int:
-        """The number of the last round that the model here contains."""
+        """Returns the number of the last round that the model here has."""
         return self._rounds.number
 
     @property
     def is_in(self) -> bool:
-        """Whether the last round is known to have counted this worker.
+        """Says whether the last round is known to have counted this worker.
 
         Else it was closed without, and what the worker had moved by is gone.
         """
