@@ -70,10 +70,7 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
     const uint32_t rank = worker.worker.rank;
     StepAt(rank) = worker.step;
     if (worker.repeats_step) repeating_ranks_.insert(rank);
-    if (worker.worker.epoch == 0) {
-      is_static_ = true;
-      continue;
-    }
+    if (worker.worker.epoch == 0) continue;
     has_joined_ = true;
     Member& member = At(rank);
     // The epochs before it stay fenced off.
@@ -88,6 +85,8 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
               .first_step = worker.first_step};
     last_order_ = std::max(last_order_, worker.order);
   }
+  // Else it has the steps of members who had yet to join where it was saved.
+  if (!has_joined_ && !workers.empty()) is_static_ = true;
   num_left_ = static_cast<uint32_t>(
       std::ranges::count(members_, State::kLeft, &Member::state));
   max_closed_ = max_closed;

@@ -259,6 +259,21 @@ TEST(WorkerGroupTest, RestoredGroupKnowsWhatWorkersOfOtherServersLack) {
   EXPECT_TRUE(group.HasLeftSince(1, 0));
 }
 
+// A server may have the steps of a worker that has not joined there yet.
+TEST(WorkerGroupTest, GroupThatKnowsSomeOfItsMembersIsStillJoined) {
+  Group elsewhere(Fixed(2));
+  elsewhere.MustJoin("a");
+  elsewhere.Reach(elsewhere.MustJoin("b"), 3);
+  Group saved(Fixed(2));
+  saved.MustJoin("a");
+  saved.AdoptSteps(elsewhere.Save(), /*max_closed=*/0, /*has_keys=*/false);
+
+  Group group(Fixed(2));
+  group.Restore(saved.Save(), /*max_closed=*/0, group.now);
+
+  EXPECT_OK(group.Join("b"));
+}
+
 // A move may bring what another server knows, which is less.
 TEST(WorkerGroupTest, RestoreBringsNoEarlierEpochBack) {
   Group saved(Fixed(2));
