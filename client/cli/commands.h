@@ -57,6 +57,9 @@ void AddSnapshotCommands(CLI::App& app, Action& action);
 // Adds watch.
 void AddWatchCommand(CLI::App& app, Action& action);
 
+// Adds diff.
+void AddDiffCommand(CLI::App& app, Action& action);
+
 // Adds import, export.
 void AddSafetensorsCommands(CLI::App& app, Action& action);
 
