@@ -58,7 +58,8 @@ Right RightOf(Method method) { return RowOf(method).right; }
 Scope ScopeOf(Method method) { return RowOf(method).scope; }
 
 const char* NameOf(Right right) {
-  constexpr const char* kNames[] = {"read", "push", "admin", "watch"};
+  constexpr const char* kNames[] = {"read",  "push",  "admin",
+                                    "watch", "lease", "publish"};
   return kNames[static_cast<size_t>(right) - 1];
 }
 

@@ -43,9 +43,16 @@ enum class MethodKind : uint8_t {
   kBidiStream,
 };
 
-// What a caller has to be allowed. Each right includes those before it, and
-// kWatch. Numbered as roles in service/security/policy.proto.
-enum class Right : uint8_t { kRead = 1, kPush = 2, kAdmin = 3, kWatch = 4 };
+// What a caller has to be allowed. They are numbered as the roles of
+// service/security/policy.proto, which says which right includes which.
+enum class Right : uint8_t {
+  kRead = 1,
+  kPush = 2,
+  kAdmin = 3,
+  kWatch = 4,
+  kLease = 5,
+  kPublish = 6
+};
 
 // Where a caller has to have the right: in the namespace of the call, in any
 // namespace, in all namespaces.
@@ -165,7 +172,7 @@ absl::string_view NameOf(MethodKind kind);
 Repeat RepeatOf(Method method);
 
 Right RightOf(Method method);
-// Returns "read", "push", "admin" or "watch".
+// Returns "read", "push", ...
 const char* NameOf(Right right);
 Scope ScopeOf(Method method);
 

@@ -43,6 +43,9 @@ void AddSnapshotCommands(CLI::App& app, Action& action);
 // Adds watch.
 void AddWatchCommand(CLI::App& app, Action& action);
 
+// Adds diff.
+void AddDiffCommand(CLI::App& app, Action& action);
+
 // Adds import.
 void AddImportCommand(CLI::App& app, Action& action);
 

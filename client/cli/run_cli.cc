@@ -65,6 +65,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);
   AddSnapshotCommands(app, action);
+  AddDiffCommand(app, action);
   AddWatchCommand(app, action);
   AddImportCommand(app, action);
   AddExportCommand(app, action);

@@ -16,6 +16,7 @@
 #include "client/cli/snapshot_text.h"
 #include "client/cli/usage_error.h"
 #include "contract/duration.h"
+#include "tensor/dtype.h"
 
 namespace tensorkv {
 namespace {
@@ -39,6 +40,7 @@ struct SnapshotFlags {
   std::vector<std::string> metadata;
   std::optional<absl::Duration> time_to_live;
   uint32_t keep_last = 0;
+  DType dtype = DType::kUnknown;
 };
 
 absl::Status RunSnapshotCreate(const SnapshotFlags& flags,
@@ -59,6 +61,7 @@ absl::Status RunSnapshotCreate(const SnapshotFlags& flags,
     EncodeDuration(*flags.time_to_live, request.mutable_time_to_live());
   }
   request.set_keep_last(flags.keep_last);
+  request.set_dtype(static_cast<v1::DType>(flags.dtype));
   ASSIGN_OR_RETURN(const CreateSnapshotReply reply,
                    invocation.client.CreateSnapshot(std::move(request)));
   invocation.Print(reply);
@@ -93,6 +96,8 @@ void AddSnapshotCreate(CLI::App& snapshot, Action& action) {
       ->add_option("--keep_last", flags->keep_last,
                    "The series keeps so many from now on")
       ->check(CLI::NonNegativeNumber);
+  AddParsed(*create, "--dtype", flags->dtype, ParseDType,
+            "What readers get of floats that are no narrower, as bf16");
   OnRun(*create, action, flags, RunSnapshotCreate);
 }
 

@@ -62,6 +62,7 @@ CreateSnapshotRequest TermsOf(const Request& request) {
     *terms.mutable_time_to_live() = publish_as.time_to_live();
   }
   terms.set_keep_last(publish_as.keep_last());
+  terms.set_dtype(publish_as.dtype());
   return terms;
 }
 
@@ -76,6 +77,7 @@ Request PartOf(const Request& request,
   *publish_as.mutable_prefixes() = publication.terms.prefixes();
   publish_as.set_number(publication.terms.number());
   publish_as.set_uid(publication.uid);
+  publish_as.set_dtype(publication.terms.dtype());
   return part;
 }
 

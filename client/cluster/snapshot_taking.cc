@@ -162,6 +162,7 @@ Task<absl::StatusOr<ClusterSnapshots::Prepared>> ClusterSnapshots::Prepare(
   CreateSnapshotRequest prepare =
       StepOf(CreateSnapshotRequest::PREPARE, publication);
   *prepare.mutable_prefixes() = publication.terms.prefixes();
+  prepare.set_dtype(publication.terms.dtype());
   CreateSnapshotRequest keep = prepare;
   keep.set_has_share(true);
   CO_ASSIGN_OR_RETURN(PlacementPtr placement,

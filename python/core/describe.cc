@@ -132,6 +132,11 @@ py::dict Describe(const v1::SnapshotStatus& status) {
   if (status.has_time_left()) {
     time_left = py::float_(SecondsIn(status.time_left()));
   }
+  py::object dtype = py::none();
+  if (status.dtype() != v1::DTYPE_UNSPECIFIED) {
+    const absl::StatusOr<DType> known = DTypeFromNumber(status.dtype());
+    if (known.ok()) dtype = py::str(std::string(NameOf(*known)));
+  }
   py::dict metadata;
   for (const auto& [name, text] : status.metadata()) {
     metadata[py::str(name)] = text;
@@ -144,7 +149,7 @@ py::dict Describe(const v1::SnapshotStatus& status) {
       "prefixes"_a = TextsOf(status.prefixes()),
       "num_keys"_a = OptionalNumber(status.has_num_keys(), status.num_keys()),
       "bytes"_a = OptionalNumber(status.has_bytes(), status.bytes()),
-      "num_leases"_a = status.num_leases());
+      "num_leases"_a = status.num_leases(), "dtype"_a = dtype);
 }
 
 py::dict Describe(const DescribeSnapshotReply& reply) {

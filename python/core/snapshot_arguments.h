@@ -13,6 +13,7 @@
 #include "contract/duration.h"
 #include "contract/snapshot_references.h"
 #include "python/core/arguments.h"
+#include "tensor/dtype.h"
 
 namespace tensorkv::python {
 
@@ -24,7 +25,7 @@ using AtFields =
 using PublishFields =
     std::tuple<std::string, std::optional<uint64_t>, std::optional<uint64_t>,
                std::vector<std::string>, std::map<std::string, std::string>,
-               std::optional<double>, std::optional<uint32_t>>;
+               std::optional<double>, std::optional<uint32_t>, std::string>;
 
 inline SnapshotReference ReferenceOf(const AtFields& at) {
   const auto& [series, number, at_least] = at;
@@ -40,11 +41,12 @@ inline std::optional<SnapshotReference> ReferenceOf(
 }
 
 // Returns a PublishAs, or a CreateSnapshotRequest, with these fields; a
-// keep_last of 0 stands for all. Throws StatusError.
+// keep_last of 0 stands for all, a dtype without a name for none. Throws
+// StatusError.
 template <typename Message>
 Message SnapshotWanted(const PublishFields& fields) {
   const auto& [series, number, expected_latest, prefixes, metadata,
-               time_to_live, keep_last] = fields;
+               time_to_live, keep_last, dtype] = fields;
   Message message;
   message.set_series(series);
   if (number) message.set_number(*number);
@@ -57,6 +59,9 @@ Message SnapshotWanted(const PublishFields& fields) {
   }
   if (keep_last)
     message.set_keep_last(*keep_last > 0 ? *keep_last : UINT32_MAX);
+  if (!dtype.empty()) {
+    message.set_dtype(static_cast<v1::DType>(ValueOrThrow(ParseDType(dtype))));
+  }
   return message;
 }
 

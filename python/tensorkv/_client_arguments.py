@@ -19,7 +19,7 @@ from typing import (
 )
 
 from tensorkv import _core
-from tensorkv._arrays import all_to_core
+from tensorkv._arrays import all_to_core, name_of
 from tensorkv._types import At, PublishAs
 
 Array = Any
@@ -85,6 +85,7 @@ def publish_fields(wanted: Optional[PublishAs]) -> Any:
         dict(wanted.metadata),
         wanted.time_to_live,
         wanted.keep_last,
+        "" if wanted.dtype is None else name_of(wanted.dtype),
     )
 
 

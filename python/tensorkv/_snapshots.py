@@ -48,6 +48,7 @@ class SnapshotVerbs:
         metadata: Optional[Mapping[str, str]] = None,
         time_to_live: Optional[float] = None,
         keep_last: Optional[int] = None,
+        dtype: Any = None,
         timeout: Optional[float] = None,
     ) -> Snapshot:
         """Takes a snapshot, and returns when it can be read.
@@ -62,6 +63,9 @@ class SnapshotVerbs:
           time_to_live: in seconds; without it there is no end.
           keep_last: the series keeps so many from now on, with 0 all; without
             it as many as was said before, or all.
+          dtype: a float dtype, such as "bf16", that readers get in place of
+            floats that are no narrower, as if these were stored so. The server
+            converts them when they are read.
 
         Errors: FailedPreconditionError (SNAPSHOT_NUMBER_PASSED);
         SnapshotConflictError where another number is the latest than expected;
@@ -76,6 +80,7 @@ class SnapshotVerbs:
             metadata=metadata or {},
             time_to_live=time_to_live,
             keep_last=keep_last,
+            dtype=dtype,
         )
         with within(timeout):
             made = self._store.create_snapshot(publish_fields(wanted))

@@ -105,6 +105,7 @@ class PublishAs:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     time_to_live: Optional[float] = None
     keep_last: Optional[int] = None
+    dtype: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +172,9 @@ class SnapshotStatus:
     num_keys: Optional[int]
     bytes: Optional[int]
     num_leases: int
+    # What readers get of floats that are no narrower, as "bf16"; None: what is
+    # stored.
+    dtype: Optional[str]
     # Only `describe_snapshot` tells these.
     leases: List[SnapshotLease] = dataclasses.field(default_factory=list)
     # What is kept of former values for it and for no newer snapshot.

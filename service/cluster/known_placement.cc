@@ -132,7 +132,8 @@ uint64_t KnownPlacement::View::num_own_partitions() const {
 
 PartitionSet KnownPlacement::View::own_partitions() const {
   const std::vector<uint32_t>& owners = placement_.owners;
-  PartitionSet own = {.num_partitions = static_cast<uint32_t>(owners.size())};
+  PartitionSet own = {.num_partitions = static_cast<uint32_t>(owners.size()),
+                      .placement_version = placement_.version};
   for (uint32_t i = 0; own_index_ && i < owners.size(); ++i) {
     if (owners[i] == *own_index_ && !missing_.contains(i)) {
       own.partitions.push_back(i);

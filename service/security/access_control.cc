@@ -117,7 +117,7 @@ absl::Status AccessControl::Identify(Method method, const Peer& peer,
       scope == Scope::kServer
           ? rules->policy->AllowsForServer(right, caller.name)
           : rules->policy->AllowsSomewhere(right, caller.name);
-  return is_allowed ? absl::OkStatus() : Refuse(method, "", caller);
+  return is_allowed ? absl::OkStatus() : Refuse(method, right, "", caller);
 }
 
 absl::StatusOr<CallerQuotas::Share> AccessControl::TakeShare(
@@ -142,17 +142,25 @@ bool AccessControl::Allows(Method method, absl::string_view name_space,
 }
 
 absl::Status AccessControl::Admit(const StagedCall& call) const {
-  if (Allows(call.method, call.name_space, call.caller)) {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  if (!rules->policy) return absl::OkStatus();
+  const auto lacks = [&](Right right) {
+    return !rules->policy->AllowsIn(call.name_space, right, call.caller.name);
+  };
+  const Right own = RightOf(call.method);
+  const bool lacks_own = lacks(own);
+  if (!lacks_own && !(call.publishes && lacks(Right::kPublish))) {
     return absl::OkStatus();
   }
-  return Refuse(call.method,
+  return Refuse(call.method, lacks_own ? own : Right::kPublish,
                 call.name_space.empty() ? kDefaultNamespace : call.name_space,
                 call.caller);
 }
 
-absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
+absl::Status AccessControl::Refuse(Method method, Right lacking,
+                                   absl::string_view name_space,
                                    const Caller& caller) const {
-  const char* const right = NameOf(RightOf(method));
+  const char* const right = NameOf(lacking);
   const std::string where =
       name_space.empty() ? ""
                          : absl::StrCat(" in namespace ",

@@ -81,7 +81,8 @@ class AccessControl final : public CallStage {
   // Checks that the caller may make the call in its namespace. Errors:
   // Unauthenticated (it has no identity) · PermissionDenied.
   absl::Status Admit(const StagedCall& call) const override;
-  // Returns whether Admit would succeed, without a line in the log.
+  // Returns whether the caller has the right of the method there, without a
+  // line in the log.
   bool Allows(Method method, absl::string_view name_space,
               const Caller& caller) const;
 
@@ -113,8 +114,8 @@ class AccessControl final : public CallStage {
   std::shared_ptr<const Rules> rules() const;
   // Reports to on_refused that the caller lacks the right, and returns the
   // error.
-  absl::Status Refuse(Method method, absl::string_view name_space,
-                      const Caller& caller) const;
+  absl::Status Refuse(Method method, Right lacking,
+                      absl::string_view name_space, const Caller& caller) const;
 
   const Options options_;
   mutable CallerQuotas quotas_;

@@ -83,14 +83,58 @@ absl::Status CheckFronts(
   return absl::OkStatus();
 }
 
+constexpr uint32_t MaskOf(Right right) {
+  return uint32_t{1} << static_cast<uint32_t>(right);
+}
+
+// Returns the rights of a role: its own, and those of the roles that it
+// includes. A role that is added has to be put in order here.
+constexpr uint32_t RightsOf(security::v1::Role role) {
+  switch (role) {
+    case security::v1::WATCH:
+      return MaskOf(Right::kWatch);
+    case security::v1::READ:
+      return RightsOf(security::v1::WATCH) | MaskOf(Right::kRead);
+    case security::v1::PUSH:
+      return RightsOf(security::v1::READ) | MaskOf(Right::kPush);
+    case security::v1::LEASE:
+      return RightsOf(security::v1::READ) | MaskOf(Right::kLease);
+    case security::v1::PUBLISH:
+      return RightsOf(security::v1::LEASE) | MaskOf(Right::kPublish);
+    case security::v1::ADMIN:
+      return RightsOf(security::v1::PUSH) | RightsOf(security::v1::PUBLISH) |
+             MaskOf(Right::kAdmin);
+    default:
+      return 0;
+  }
+}
+static_assert(security::v1::Role_MAX == static_cast<int>(Right::kPublish));
+static_assert(security::v1::READ == static_cast<int>(Right::kRead) &&
+              security::v1::PUSH == static_cast<int>(Right::kPush) &&
+              security::v1::ADMIN == static_cast<int>(Right::kAdmin) &&
+              security::v1::WATCH == static_cast<int>(Right::kWatch) &&
+              security::v1::LEASE == static_cast<int>(Right::kLease) &&
+              security::v1::PUBLISH == static_cast<int>(Right::kPublish));
+
+uint32_t RightsOf(const security::v1::Grant& grant) {
+  uint32_t rights = 0;
+  for (const int role : grant.role()) {
+    rights |= RightsOf(static_cast<security::v1::Role>(role));
+  }
+  return rights;
+}
+
 absl::Status Check(const security::v1::Grant& grant) {
   RETURN_IF_ERROR(CheckCallers(grant.callers()));
   RETURN_IF_ERROR(CheckPatterns("namespaces", grant.namespaces()));
-  if (security::v1::Role_IsValid(grant.role()) &&
-      grant.role() != security::v1::ROLE_UNSPECIFIED) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError("role: expected READ, PUSH or ADMIN");
+  const bool are_known =
+      std::all_of(grant.role().begin(), grant.role().end(), [](int role) {
+        return security::v1::Role_IsValid(role) &&
+               role != security::v1::ROLE_UNSPECIFIED;
+      });
+  if (!grant.role().empty() && are_known) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "role: expected WATCH, READ, LEASE, PUSH, PUBLISH or ADMIN");
 }
 
 }  // namespace
@@ -131,7 +175,7 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
         {.callers = Patterns(grant.callers().begin(), grant.callers().end()),
          .namespaces =
              Patterns(grant.namespaces().begin(), grant.namespaces().end()),
-         .right = static_cast<Right>(grant.role())});
+         .rights = RightsOf(grant)});
   }
   for (const security::v1::Quota& quota : message.quotas()) {
     if (const absl::Status status = CheckCallers(quota.callers());
@@ -164,16 +208,8 @@ bool Policy::AllowsUnixUser(uint32_t user) const {
              unix_users_.end();
 }
 
-// A role that is added has to be put in order with the others here.
-static_assert(security::v1::Role_MAX == static_cast<int>(Right::kWatch));
-static_assert(security::v1::ADMIN == static_cast<int>(Right::kAdmin));
-static_assert(security::v1::READ == static_cast<int>(Right::kRead));
-static_assert(security::v1::PUSH == static_cast<int>(Right::kPush));
-
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
-  const bool has_right =
-      wanted == Right::kWatch || (right != Right::kWatch && right >= wanted);
-  return has_right && Names(callers, caller);
+  return (rights & MaskOf(wanted)) != 0 && Names(callers, caller);
 }
 
 bool Policy::Names(const Patterns& patterns, absl::string_view caller) {

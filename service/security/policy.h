@@ -68,7 +68,8 @@ class Policy {
 
     Patterns callers;
     Patterns namespaces;
-    Right right;
+    // Has a bit for each right, by its number.
+    uint32_t rights = 0;
   };
 
   struct Quota {

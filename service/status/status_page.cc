@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
+#include "contract/snapshot_references.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 #include "service/rpc/message_codec.h"
@@ -29,6 +30,7 @@ using Json = nlohmann::json;
 constexpr MessageLimits kLimits = {.max_message_bytes = 4 << 20};
 constexpr size_t kMaxRounds = 100;
 constexpr size_t kMaxRanks = 32;
+constexpr uint32_t kMaxSnapshots = 20;
 
 // Returns the JSON as UTF-8, whatever bytes the names have.
 std::string TextOf(const Json& json) {
@@ -47,6 +49,24 @@ absl::StatusOr<std::string> TextOf(const google::protobuf::Message& message) {
   return text;
 }
 
+// Makes the call. REQUIRES: it is answered at once.
+template <typename Request>
+absl::StatusOr<typename MessagesOf<Request>::Response> Call(
+    const Handlers& handlers,
+    const typename MessagesOf<Request>::Request& request) {
+  ASSIGN_OR_RETURN(grpc::ByteBuffer bytes, Serialize(request, kLimits));
+  const Answer<absl::StatusOr<grpc::ByteBuffer>> answer;
+  handlers.of(kMethodOf<Request>)
+      .run(&bytes, {.timeout = absl::Seconds(10)},
+           [answer](absl::StatusOr<grpc::ByteBuffer> reply) {
+             answer.Set(std::move(reply));
+           });
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply_bytes, answer.Wait());
+  typename MessagesOf<Request>::Response reply;
+  RETURN_IF_ERROR(Parse(&reply_bytes, kLimits, &reply));
+  return reply;
+}
+
 // Makes the call whose request has the fields of the query. REQUIRES: it is
 // answered at once.
 template <typename Request>
@@ -60,16 +80,40 @@ absl::StatusOr<std::string> Ask(const Handlers& handlers,
         "query: expected fields of ", request.GetDescriptor()->name(), ": ",
         parsed.message().ToString()));
   }
-  ASSIGN_OR_RETURN(grpc::ByteBuffer bytes, Serialize(request, kLimits));
-  const Answer<absl::StatusOr<grpc::ByteBuffer>> answer;
-  handlers.of(kMethodOf<Request>)
-      .run(&bytes, {.timeout = absl::Seconds(10)},
-           [answer](absl::StatusOr<grpc::ByteBuffer> reply) {
-             answer.Set(std::move(reply));
-           });
-  ASSIGN_OR_RETURN(grpc::ByteBuffer reply_bytes, answer.Wait());
-  typename MessagesOf<Request>::Response reply;
-  RETURN_IF_ERROR(Parse(&reply_bytes, kLimits, &reply));
+  ASSIGN_OR_RETURN(const auto reply, Call<Request>(handlers, request));
+  return TextOf(reply);
+}
+
+// Tells of the first snapshots after a page token, as ListSnapshots does, with
+// what DescribeSnapshot adds: who has them, and what they retain.
+absl::StatusOr<std::string> SnapshotsText(const Handlers& handlers,
+                                          const HttpQuery& query) {
+  const auto field = [&](const char* name) {
+    const auto found = query.find(name);
+    return found == query.end() ? std::string() : found->second;
+  };
+  v1::ListSnapshotsRequest list;
+  list.set_namespace_(field("namespace"));
+  list.set_page_token(field("page_token"));
+  list.set_page_size(kMaxSnapshots);
+  ASSIGN_OR_RETURN(const v1::ListSnapshotsResponse page,
+                   Call<ListSnapshotsRequest>(handlers, list));
+  Json snapshots = Json::array();
+  for (const v1::SnapshotStatus& each : page.snapshots()) {
+    v1::DescribeSnapshotRequest describe;
+    describe.set_namespace_(list.namespace_());
+    *describe.mutable_at() = SnapshotOf(each.series(), each.number());
+    const auto told = Call<DescribeSnapshotRequest>(handlers, describe);
+    // It may have gone.
+    if (absl::IsNotFound(told.status())) continue;
+    RETURN_IF_ERROR(told.status());
+    ASSIGN_OR_RETURN(const std::string text, TextOf(*told));
+    Json& shown = snapshots.emplace_back(Json::parse(text));
+    // Who the callers are is for those who ask by calls.
+    for (Json& lease : shown["leases"]) lease.erase("caller");
+  }
+  const Json reply = {{"snapshots", std::move(snapshots)},
+                      {"next_page_token", page.next_page_token()}};
   return TextOf(reply);
 }
 
@@ -132,6 +176,9 @@ std::map<std::string, HttpPage, std::less<>> StatusPages(
   add(ListNamespacesRequest());
   add(DescribeNamespaceRequest());
   add(ListRequest());
+  pages["/status/Snapshots"] = JsonPage([handlers](const HttpQuery& query) {
+    return SnapshotsText(*handlers, query);
+  });
   return pages;
 }
 

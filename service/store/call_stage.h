@@ -65,6 +65,9 @@ struct StagedCall {
       if (!ReadsShare(request)) keys.emplace(EntriesIn(request));
     }
     is_for_home = IsForHome(request);
+    if constexpr (requires { request.publish_as; }) {
+      publishes = request.publish_as.has_value();
+    }
     if constexpr (std::is_same_v<Request, CreateSnapshotRequest>) {
       shares = &request.shares();
     }
@@ -115,6 +118,8 @@ struct StagedCall {
 
   // The verb: rows are pushed and pulled by Push and Pull.
   const Method method;
+  // Says that the call takes a snapshot with its change.
+  bool publishes = false;
   const Caller& caller;
   // Is as the call has it; empty names the namespace "default", or none.
   absl::string_view name_space;

@@ -30,6 +30,7 @@ absl::Status WrongServerError(absl::string_view key) {
 
 OwnedPartitions::OwnedPartitions(const PartitionSet& partitions)
     : digest_(DigestOf(partitions.partitions)),
+      placement_version_(partitions.placement_version),
       is_owned_(partitions.num_partitions) {
   for (const uint32_t each : partitions.partitions) is_owned_[each] = true;
 }

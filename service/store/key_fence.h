@@ -26,6 +26,8 @@ struct PartitionSet {
   // Says how many partitions the placement has.
   uint32_t num_partitions = 0;
   std::vector<uint32_t> partitions;
+  // The version of the placement, where they are what it gives a server.
+  uint64_t placement_version = 0;
 };
 
 // The partitions that a server has by the newest placement that it knows; not
@@ -38,9 +40,11 @@ class OwnedPartitions {
   // Returns DigestOf them.
   uint64_t digest() const { return digest_; }
   size_t num_partitions() const { return is_owned_.size(); }
+  uint64_t placement_version() const { return placement_version_; }
 
  private:
   const uint64_t digest_;
+  const uint64_t placement_version_;
   // By partition.
   std::vector<bool> is_owned_;
 };

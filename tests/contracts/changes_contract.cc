@@ -53,9 +53,10 @@ absl::StatusOr<Value> Pull(const Caller& store, const Asked& asked) {
   return std::move(reply.values.front());
 }
 
-void Create(const Caller& store) {
+void Create(const Caller& store, v1::DType dtype = v1::DTYPE_UNSPECIFIED) {
   CreateSnapshotRequest request;
   request.set_series("s");
+  request.set_dtype(dtype);
   EXPECT_OK(store.Call(request));
 }
 
@@ -161,6 +162,31 @@ TEST_P(ChangesContractTest, ChangesAreOfTheValueAsItIsConverted) {
   EXPECT_EQ(DigestOf(whole.view()), DigestOf(expected.tensor.view()));
   // What was given as another dtype is not what is held.
   EXPECT_THAT(Pull(store_, {.held = held.change->token}),
+              IsOkAndHolds(IsWhole()));
+}
+
+TEST_P(ChangesContractTest, ChangesAreOfTheValueAsItsSnapshotConvertsIt) {
+  if (!has_deltas()) GTEST_SKIP() << "the elements are on a device";
+  ASSERT_OK(store_.Init("w", Changed(0, 1)));
+  Create(store_, v1::DTYPE_BF16);
+  const SnapshotReference first = SnapshotOf("s", 1);
+  ASSERT_OK_AND_ASSIGN(const Value held, Pull(store_, {.at = first}));
+  EXPECT_EQ(held.tensor.dtype(), DType::kBF16);
+  ASSERT_OK(store_.Push("w", Changed(7, 3)));
+  Create(store_, v1::DTYPE_BF16);
+
+  ASSERT_OK_AND_ASSIGN(
+      const Value value,
+      Pull(store_, {.held = held.change->token, .at = LatestSnapshot("s")}));
+
+  ASSERT_THAT(value, IsADelta());
+  ASSERT_OK_AND_ASSIGN(const Tensor whole, Decode(value, held.tensor));
+  ASSERT_OK_AND_ASSIGN(const Value expected,
+                       Pull(store_, {.dtype = DType::kBF16}));
+  EXPECT_EQ(DigestOf(whole.view()), DigestOf(expected.tensor.view()));
+  EXPECT_THAT(Pull(store_, {.held = held.change->token, .at = first}),
+              IsOkAndHolds(IsUnchanged()));
+  EXPECT_THAT(Pull(store_, {.held = value.change->token}),
               IsOkAndHolds(IsWhole()));
 }
 

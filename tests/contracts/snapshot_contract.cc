@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "contract/duration.h"
 #include "contract/snapshot_references.h"
+#include "tests/contracts/snapshot_calls.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
@@ -26,83 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
-
-CreateSnapshotRequest CreateOf(const std::string& series) {
-  CreateSnapshotRequest request;
-  request.set_series(series);
-  return request;
-}
-
-uint64_t Create(const Caller& store, const std::string& series,
-                const std::vector<std::string>& prefixes = {}) {
-  CreateSnapshotRequest request = CreateOf(series);
-  request.mutable_prefixes()->Add(prefixes.begin(), prefixes.end());
-  const absl::StatusOr<CreateSnapshotReply> reply = store.Call(request);
-  EXPECT_OK(reply.status());
-  return reply.ok() ? reply->number() : 0;
-}
-
-PullRequest PullOf(const std::vector<std::string>& keys,
-                   const SnapshotReference& at) {
-  PullRequest request = {.at = at};
-  for (const std::string& key : keys) request.entries.push_back({key});
-  return request;
-}
-
-absl::StatusOr<Value> PullAt(const Caller& store, const std::string& key,
-                             const SnapshotReference& at) {
-  absl::StatusOr<PullReply> reply = store.Call(PullOf({key}, at));
-  if (!reply.ok()) return reply.status();
-  return std::move(reply->values.front());
-}
-
-absl::StatusOr<DescribeSnapshotReply> Describe(const Caller& store,
-                                               const SnapshotReference& at) {
-  DescribeSnapshotRequest request;
-  *request.mutable_at() = at;
-  return store.Call(request);
-}
-
-absl::StatusOr<LeaseSnapshotReply> Lease(const Caller& store,
-                                         const SnapshotReference& at,
-                                         absl::Duration duration,
-                                         const std::string& name = "lease") {
-  LeaseSnapshotRequest request;
-  *request.mutable_at() = at;
-  request.set_lease(name);
-  EncodeDuration(duration, request.mutable_duration());
-  return store.Call(request);
-}
-
-absl::StatusOr<DeleteSnapshotReply> DeleteAll(const Caller& store,
-                                              const std::string& series) {
-  DeleteSnapshotRequest request;
-  request.set_series(series);
-  return store.Call(request);
-}
-
-std::vector<uint64_t> NumbersOf(const Caller& store,
-                                const std::string& series) {
-  ListSnapshotsRequest request;
-  request.set_series_prefix(series);
-  std::vector<uint64_t> numbers;
-  do {
-    const absl::StatusOr<ListSnapshotsReply> page = store.Call(request);
-    EXPECT_OK(page.status());
-    if (!page.ok()) return {};
-    for (const v1::SnapshotStatus& each : page->snapshots()) {
-      if (each.series() == series) numbers.push_back(each.number());
-    }
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty());
-  return numbers;
-}
-
-PublishAs PublicationOf(const std::string& series) {
-  PublishAs publish_as;
-  publish_as.set_series(series);
-  return publish_as;
-}
 
 TEST_P(SnapshotContractTest, HasTheValuesOfItsRevisionWhateverComesAfter) {
   for (const std::string key : {"a", "b", "c"}) {
@@ -268,7 +192,7 @@ TEST_P(SnapshotContractTest, GivesRowsAndConverts) {
 // --- Numbers -----------------------------------------------------------------
 
 TEST_P(SnapshotContractTest, RefusesWhatItCannotTakeAndSaysWhy) {
-  CreateSnapshotRequest fifth = CreateOf("s");
+  CreateSnapshotRequest fifth = CreateRequestOf("s");
   fifth.set_number(5);
   fifth.set_expected_latest(0);
   ASSERT_OK(store_.Call(fifth));
@@ -283,7 +207,7 @@ TEST_P(SnapshotContractTest, RefusesWhatItCannotTakeAndSaysWhy) {
       HasReasonAbout(Reason::kSnapshotNumberPassed,
                      ElementsAre(Pair("latest", "5"), Pair("number", "5"),
                                  Pair("series", "s"))));
-  CreateSnapshotRequest next = CreateOf("s");
+  CreateSnapshotRequest next = CreateRequestOf("s");
   next.set_expected_latest(5);
   ASSERT_OK_AND_ASSIGN(const CreateSnapshotReply taken, store_.Call(next));
   EXPECT_EQ(taken.number(), 6);
@@ -301,7 +225,7 @@ TEST_P(SnapshotContractTest, RefusesWhatItCannotTakeAndSaysWhy) {
          (*call.mutable_metadata())["a"] = std::string(5000, 'a');
        }}};
   for (const auto& [name, change] : invalid) {
-    CreateSnapshotRequest call = CreateOf("s");
+    CreateSnapshotRequest call = CreateRequestOf("s");
     change(call);
     EXPECT_THAT(store_.Call(call), StatusIs(StatusCode::kInvalidArgument))
         << name;
@@ -390,7 +314,7 @@ TEST_P(SnapshotContractTest, NobodyReadsAnOlderNumberAfterANewer) {
 }
 
 TEST_P(SnapshotContractTest, ARepeatIsAnsweredWithTheFirstAnswer) {
-  CreateSnapshotRequest create = CreateOf("s");
+  CreateSnapshotRequest create = CreateRequestOf("s");
   create.mutable_call_id()->set_client_id("client");
   create.mutable_call_id()->set_sequence(1);
   create.mutable_call_id()->set_answered_below(1);
@@ -405,7 +329,7 @@ TEST_P(SnapshotContractTest, ARepeatIsAnsweredWithTheFirstAnswer) {
 
 TEST_P(SnapshotContractTest, PagesThroughAllSeries) {
   for (const std::string series : {"a", "b", "b/1", "c"}) {
-    CreateSnapshotRequest create = CreateOf(series);
+    CreateSnapshotRequest create = CreateRequestOf(series);
     (*create.mutable_metadata())["of"] = series;
     for (int i = 0; i < 3; ++i) ASSERT_OK(store_.Call(create));
   }
@@ -431,7 +355,7 @@ TEST_P(SnapshotContractTest, PagesThroughAllSeries) {
 // --- How long they stay ------------------------------------------------------
 
 TEST_P(SnapshotContractTest, ASeriesKeepsItsNewestAndWhatIsLeased) {
-  CreateSnapshotRequest create = CreateOf("s");
+  CreateSnapshotRequest create = CreateRequestOf("s");
   create.set_keep_last(2);
   ASSERT_OK(store_.Call(create));
   ASSERT_OK(Lease(store_, SnapshotOf("s", 1), absl::Minutes(5)));
@@ -489,80 +413,12 @@ TEST_P(SnapshotContractTest, TheOldestGoBeyondTheBoundAndLeasedOnesLast) {
 
   config.max_retained_bytes = 100;
   ASSERT_OK(store.Update(config, {"max_retained_bytes"}));
-  EXPECT_THAT(store.Call(CreateOf("s")).status(),
+  EXPECT_THAT(store.Call(CreateRequestOf("s")).status(),
               HasReasonAbout(Reason::kOverBudget, SizeIs(2)));
   ASSERT_OK(store.Push("k", Full({kElements}, 6)));
 }
 
-// --- Snapshots of calls ------------------------------------------------------
-
-TEST_P(SnapshotContractTest, ACallPublishesItsWholeEffect) {
-  InitRequest init = {.entries = {{"a", Full({2}, 1)}, {"b", Full({2}, 1)}},
-                      .publish_as = PublicationOf("s")};
-  ASSERT_OK_AND_ASSIGN(const InitReply made, store_.Call(init));
-  ASSERT_TRUE(made.published.has_value());
-  EXPECT_EQ(made.published->number, 1);
-  PushRequest push = {.entries = {{.key = "a", .tensor = Full({2}, 2)},
-                                  {.key = "b", .tensor = Full({2}, 2)}},
-                      .publish_as = PublicationOf("s")};
-  push.publish_as->set_number(7);
-  ASSERT_OK_AND_ASSIGN(const PushReply pushed, store_.Call(push));
-  ASSERT_TRUE(pushed.published.has_value());
-  EXPECT_EQ(pushed.published->number, 7);
-  ASSERT_OK(store_.Push("b", Full({2}, 3)));
-
-  for (const std::string key : {"a", "b"}) {
-    EXPECT_THAT(PullAt(store_, key, SnapshotOf("s", 1)),
-                IsOkAndHolds(HasTensor(IsFilledWith(1))));
-    EXPECT_THAT(PullAt(store_, key, SnapshotOf("s", 7)),
-                IsOkAndHolds(HasTensor(IsFilledWith(2))));
-  }
-}
-
-TEST_P(SnapshotContractTest, ACallThatCannotPublishHasNoEffect) {
-  ASSERT_OK(store_.Init("a", Full({2}, 1)));
-  ASSERT_EQ(Create(store_, "s"), 1);
-  PublishAs passed = PublicationOf("s");
-  passed.set_number(1);
-  PublishAs nameless;
-  PublishAs conflicting = PublicationOf("s");
-  conflicting.set_expected_latest(0);
-  for (const PublishAs& refused : {passed, nameless, conflicting}) {
-    EXPECT_FALSE(
-        store_
-            .Call(PushRequest{.entries = {{.key = "a", .tensor = Full({2}, 2)}},
-                              .publish_as = refused})
-            .ok());
-    EXPECT_FALSE(store_
-                     .Call(InitRequest{.entries = {{"b", Full({2}, 2)}},
-                                       .publish_as = refused})
-                     .ok());
-  }
-  EXPECT_THAT(store_.Pull("a"), IsOkAndHolds(HasVersion(1)));
-  EXPECT_THAT(store_.Pull("b"), StatusIs(StatusCode::kNotFound));
-  // One that is refused for another reason publishes nothing.
-  EXPECT_FALSE(
-      store_
-          .Call(PushRequest{.entries = {{.key = "no", .tensor = Full({2}, 2)}},
-                            .publish_as = PublicationOf("s")})
-          .ok());
-  EXPECT_THAT(NumbersOf(store_, "s"), ElementsAre(1));
-
-  PushPullRequest push_pull;
-  push_pull.entries = {{.key = "a", .tensor = Full({2}, 2)}};
-  push_pull.publish_as = PublicationOf("s");
-  EXPECT_THAT(store_.Call(push_pull).status(),
-              StatusIs(StatusCode::kInvalidArgument));
-  const Caller sync = NewSyncNamespace(1);
-  ASSERT_OK(sync.Init("a", Full({2}, 1)));
-  EXPECT_THAT(
-      sync.Call(PushRequest{.worker = Worker{.rank = 0},
-                            .step = 1,
-                            .entries = {{.key = "a", .tensor = Full({2}, 2)}},
-                            .publish_as = PublicationOf("s")})
-          .status(),
-      StatusIs(StatusCode::kInvalidArgument));
-}
+// --- Beside other things -----------------------------------------------------
 
 TEST_P(SnapshotContractTest, OfASyncNamespaceHasTheRoundsThatHaveClosed) {
   const Caller store = NewSyncNamespace(2);

@@ -251,6 +251,18 @@ class SeriesTest(StoreTest):
         reader.fetch(into=served)
         self.assertLess(reader.bytes_read, 21_000)
 
+    def test_readers_get_what_the_server_converts(self):
+        publisher = Publisher(self.client, "cast", keep_last=2)
+        reader = Reader(self.client, "cast")
+        for number in (1, 2):
+            publisher.publish(state(number), as_dtype=torch.bfloat16)
+            fetched = reader.fetch()
+            self.assertEqual(fetched["0"].dtype, torch.bfloat16)
+            self.assertEqual(number_of(fetched), number)
+            narrower = reader.fetch(dtype=torch.float8_e5m2)
+            self.assertEqual(narrower["0"].dtype, torch.float8_e5m2)
+        self.assertEqual(self.client.stat("cast/0").dtype, "f32")
+
     def test_a_reader_that_keeps_nothing_gets_all(self):
         Publisher(self.client, keep_last=2).publish(state(1))
         reader = Reader(self.client, keep=False)

@@ -33,6 +33,22 @@ class SnapshotsTest(StoreTest):
         self.assertEqual({**error.metadata, **metadata}, error.metadata)
 
     @on_every_client
+    def test_readers_get_another_dtype(self, client):
+        client.init(["f", "i"], [full(1.001), full(3, "int32")])
+        taken = client.create_snapshot("s", dtype="float16")
+        published = client.push(
+            ["f"], [full(2)], publish_as=PublishAs("s", dtype="f16")
+        )
+
+        for key, dtype in (("f", "float16"), ("i", "int32")):
+            self.assertEqual(client.pull(key, at=taken.at).dtype, dtype)
+        self.assert_array(client.pull("f", at=published.at), full(2, "float16"))
+        self.assertEqual(client.stat("f", at=taken.at).dtype, "f16")
+        self.assertEqual(client.describe_snapshot("s").dtype, "f16")
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            client.pull("f", dtype="float32", at=taken.at)
+
+    @on_every_client
     def test_values_stay_as_they_were(self, client):
         client.init(["a", "b"], [full(1), full(2)])
         first = client.create_snapshot("s")

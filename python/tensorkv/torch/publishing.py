@@ -27,6 +27,7 @@ from tensorkv.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     OlderSnapshotError,
+    PermissionDeniedError,
     SnapshotLostError,
     SnapshotNotFoundError,
 )
@@ -113,6 +114,7 @@ class Publisher:
         number: Optional[int] = None,
         *,
         dtype: Optional[torch.dtype] = None,
+        as_dtype: Optional[torch.dtype] = None,
         metadata: Optional[Mapping[str, Any]] = None,
         timeout: Optional[float] = None,
     ) -> int:
@@ -124,7 +126,10 @@ class Publisher:
           number: such as the step, above those before; without it one above
             the latest.
           dtype: of floats as they are stored, unless they are narrower;
-            without it their own.
+            without it their own. They are converted here, in memory of their
+            own.
+          as_dtype: of floats as readers get them, unless they are narrower. The
+            server converts them, and keeps them as they are stored.
           metadata: what readers find as `Reader.metadata`, such as the loss:
             at most 64 values that JSON can say, in 4096 bytes.
           timeout: seconds for all of it, in place of the client's.
@@ -147,7 +152,9 @@ class Publisher:
         texts = {k: _text_of(value) for k, value in (metadata or {}).items()}
         with within(timeout):
             published = self._server.call(
-                lambda client: self._publish(client, tensors, number, texts)
+                lambda client: self._publish(
+                    client, tensors, number, texts, as_dtype
+                )
             )
         return published.number
 
@@ -172,6 +179,7 @@ class Publisher:
         tensors: Dict[str, torch.Tensor],
         number: Optional[int],
         metadata: Dict[str, str],
+        as_dtype: Optional[torch.dtype],
     ) -> Snapshot:
         keys, self._keys = self._keys, None
         if keys is None or client is not self._client:
@@ -193,6 +201,7 @@ class Publisher:
                 prefixes=(f"{self._series}/",),
                 metadata=metadata,
                 keep_last=self._keep_last,
+                dtype=None if as_dtype is None else name_of(as_dtype),
             ),
         )
         self._client, self._keys = client, set(tensors)
@@ -362,7 +371,13 @@ class Reader:
         except SnapshotLostError:
             # States come faster than they are read.
             pass
-        with client.lease_snapshot(self._series, at_least=least) as leased:
+        try:
+            leased = client.lease_snapshot(self._series, at_least=least)
+        except PermissionDeniedError:
+            # Who may not lease tries once more.
+            status = self._await(client, least)
+            return status, self._pull(client, status, targets, dtype)
+        with leased:
             status = client.describe_snapshot(self._series, leased.at.number)
             return status, self._pull(client, status, targets, dtype)
 
@@ -377,7 +392,10 @@ class Reader:
         prefix = status.prefixes[0] if len(status.prefixes) == 1 else ""
         entries = client._entries(prefix, status.at)
         wanted = _wanted(entries, targets, dtype)
-        narrower, as_dtype = _converted(wanted, entries)
+        # What the snapshot converts, the server converts no further.
+        narrower, as_dtype = (
+            (set(), "") if status.dtype else _converted(wanted, entries)
+        )
         others = [name for name in wanted if name not in narrower]
         groups = ((others, ""), (list(narrower), as_dtype))
         pulled: Dict[str, Any] = {}

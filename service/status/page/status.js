@@ -7,7 +7,8 @@ const PERIOD_MS = 2000;
 const KEYS_PER_PAGE = 300;
 
 // The address says what is shown: the `namespace`, of its keys those with
-// `prefix` after `after`, and the namespaces after `from`.
+// `prefix` after `after`, of its snapshots those after `beyond`, and the
+// namespaces after `from`.
 const shown = Object.fromEntries(new URLSearchParams(location.search));
 const namespace = shown.namespace || 'default';
 const byId = (id) => document.getElementById(id);
@@ -90,7 +91,7 @@ function showCluster({server_name: name, placement}) {
 
 function showNamespaces({namespaces, next_page_token: next}) {
   const rows = namespaces.map((each) => [
-    link(each.name, {namespace: each.name, prefix: '', after: ''}),
+    link(each.name, {namespace: each.name, prefix: '', after: '', beyond: ''}),
     choice(each.config.mode),
     `${each.live_workers} of ${each.config.num_workers || 'any'}`,
     each.num_keys, ...Object.values(each.memory).map(bytes), each.rounds_open,
@@ -121,6 +122,19 @@ function showRounds(rounds, workers) {
   ]));
 }
 
+const seconds = (text) => `${parseFloat(text).toFixed(0)} s`;
+
+function showSnapshots({snapshots, next_page_token: next}) {
+  const rows = snapshots.map(({snapshot: each, leases, retained_bytes: retained}) => [
+    each.series, each.number, new Date(each.create_time).toLocaleTimeString(),
+    each.num_keys ?? '', each.bytes === undefined ? '' : bytes(each.bytes),
+    bytes(retained), each.time_left ? seconds(each.time_left) : '',
+    leases.map((lease) => `${lease.name} (${seconds(lease.time_left)})`).join(', '),
+  ]);
+  if (next) rows.push([link('more', {beyond: next})]);
+  show('snapshots', rows);
+}
+
 function showKeys({keys, next_page_token: next}) {
   const rows = keys.map((each) => [
     each.key, choice(each.dtype), `[${each.shape.join(', ')}]`, each.version,
@@ -139,6 +153,7 @@ async function showNamespace() {
     namespace, prefix: shown.prefix || '', page_token: shown.after || '',
     page_size: KEYS_PER_PAGE,
   }));
+  showSnapshots(await ask('Snapshots', {namespace, page_token: shown.beyond || ''}));
 }
 
 async function refresh() {
@@ -150,7 +165,7 @@ async function refresh() {
   await ask('ListNamespaces', {page_token: shown.from || ''})
       .then(showNamespaces).catch(tell);
   await showNamespace().catch((error) => {
-    for (const id of ['workers', 'rounds', 'keys']) show(id, []);
+    for (const id of ['workers', 'rounds', 'snapshots', 'keys']) show(id, []);
     tell(error);
   });
   return (await (await fetch('readyz')).text()) + problem;

@@ -373,17 +373,16 @@ $ -o json watch --series=policy --initial --count=1
     {"Snapshots", R"(
 $ init w/a w/b x --shape=1 --fill=2
 $ snapshot create policy --prefix w/ --metadata loss=0.5 --metadata by=a=b
-number:       1
-revision:     ...
-num_keys:     2
-bytes:        8 B
-uid:          ...
-gone:         []
-incarnation:  0000000000000000
+number:    1
+revision:  ...
+num_keys:  2
+bytes:     8 B
+uid:       ...
+gone:      []
 $ push w/a --fill=3
 w/a: version 2
 $ snapshot create policy --number=42 --expected_latest=1 --ttl=1h
-number:       42
+number:    42
 ...
 $ snapshot create policy --number=42
 tensorkv: FAILED_PRECONDITION: ...
@@ -391,8 +390,8 @@ exit 1
 $ snapshot create policy --expected_latest=1
 tensorkv: ABORTED: ...
 exit 1
-$ snapshot create values
-number:       1
+$ snapshot create values --dtype=bf16
+number:    1
 ...
 $ snapshot ls
 series  number  revision  create_time  ...
@@ -445,8 +444,27 @@ snapshot.bytes:        8 B
 snapshot.num_leases:   0
 snapshot.uid:          ...
 snapshot.servers:      []
+snapshot.dtype:        ...
 retained_bytes:        4 B
 keep_last:             0
+$ pull x --at values -o json
+...DTYPE_BF16...
+$ diff policy 1 42
+CHANGE        ELEMENTS   CHANGED   NORM_OF_IT  NORM_BEFORE  KEY
+changed              1 100.0000%            1            2  w/a
+added                1                                      x
+2 of 3 keys have changed
+$ diff policy 1 1
+0 of 2 keys have changed
+$ -o json diff policy 1 42 -p w/
+{"key":"w/a","change":"changed","num_elements":1,"num_changed":1,"norm_of_change":1.0,"norm_before":2.0}
+$ diff policy 42 1 -p x
+CHANGE  ...
+removed              1                                      x
+1 of 1 keys have changed
+$ diff policy 1 7
+tensorkv: NOT_FOUND: ...
+exit 1
 $ -o json snapshot show policy
 {"snapshot":{"series":"policy","number":"42",...}
 $ snapshot rm policy@1
@@ -459,7 +477,7 @@ $ snapshot rm policy
 num_deleted:  1
 gone:         []
 $ snapshot create policy --keep_last=2
-number:       43
+number:    43
 ...)"},
     {"StoreInNoCluster", R"(
 $ cluster status

@@ -174,6 +174,27 @@ TEST(PolicyTest, WhoeverMayReadMayWatchAndNotTheOtherWayRound) {
   }
 }
 
+TEST(PolicyTest, RolesAddUp) {
+  ASSERT_OK_AND_ASSIGN(const Policy policy, Policy::Parse(R"(
+    grants { callers: "dns:both" namespaces: "*" role: [PUSH, LEASE] }
+    grants { callers: "dns:publisher" namespaces: "*" role: PUBLISH })"));
+
+  for (const auto& [caller, right, is_allowed] :
+       {std::tuple("dns:both", Right::kPush, true),
+        std::tuple("dns:both", Right::kLease, true),
+        std::tuple("dns:both", Right::kPublish, false),
+        std::tuple("dns:publisher", Right::kWatch, true),
+        std::tuple("dns:publisher", Right::kRead, true),
+        std::tuple("dns:publisher", Right::kLease, true),
+        std::tuple("dns:publisher", Right::kPublish, true),
+        std::tuple("dns:publisher", Right::kPush, false)}) {
+    EXPECT_EQ(policy.AllowsIn("n", right, caller), is_allowed)
+        << caller << " " << NameOf(right);
+  }
+  EXPECT_THAT(Policy::Parse("grants { callers: \"unix\" namespaces: \"*\" }"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("role")));
+}
+
 TEST(PolicyTest, AnonymousCallersAreMeantByTheirNameAlone) {
   ASSERT_OK_AND_ASSIGN(
       const Policy policy,

@@ -153,6 +153,9 @@ inline constexpr char kPolicy[] = R"(
 grants { callers: "token:watcher" namespaces: "team" role: WATCH }
 grants { callers: "token:reader" namespaces: "team" role: READ }
 grants { callers: "token:pusher" namespaces: "team" role: PUSH }
+grants { callers: "token:leaser" namespaces: "team" role: LEASE }
+grants { callers: "token:publisher" namespaces: "team" role: PUBLISH }
+grants { callers: "token:trainer" namespaces: "team" role: [PUSH, PUBLISH] }
 grants { callers: "token:admin" namespaces: "team" role: ADMIN }
 grants { callers: "token:elsewhere" namespaces: "other" role: ADMIN }
 grants { callers: "token:root" namespaces: "*" role: ADMIN }
@@ -169,7 +172,8 @@ class SecureServerTest : public ::testing::Test {
     Write("policy", kPolicy);
     std::string tokens;
     for (const char* name :
-         {"watcher", "reader", "pusher", "admin", "elsewhere", "root"}) {
+         {"watcher", "reader", "leaser", "pusher", "publisher", "trainer",
+          "admin", "elsewhere", "root"}) {
       tokens += TokenLine(name);
     }
     Write("tokens", tokens);

@@ -23,8 +23,9 @@ namespace secure_server_test {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-// What each method takes, written down anew: w(atch), r(ead), p(ush) or a(dmin)
-// in the namespace, s: any right anywhere, S: an admin's for the whole server.
+// What each method takes, written down anew: w(atch), r(ead), p(ush), l(ease),
+// (p)u(blish) or a(dmin) in the namespace, s: any right anywhere, S: an admin's
+// for the whole server.
 const std::map<std::string, char>& Table() {
   static const auto* const table =
       new std::map<std::string, char>{{"Init", 'p'},
@@ -75,21 +76,27 @@ const std::map<std::string, char>& Table() {
                                       {"UpdateNamespace", 'a'},
                                       {"SetMultipliers", 'a'},
                                       {"UnsetMultipliers", 'a'},
-                                      {"CreateSnapshot", 'p'},
+                                      {"CreateSnapshot", 'u'},
                                       {"ListSnapshots", 'r'},
                                       {"DescribeSnapshot", 'r'},
-                                      {"DeleteSnapshot", 'p'},
-                                      {"LeaseSnapshot", 'r'}};
+                                      {"DeleteSnapshot", 'u'},
+                                      {"LeaseSnapshot", 'l'}};
   return *table;
 }
 
 TEST_F(SecureServerTest, EachMethodTakesItsRight) {
   Start(Options());
   // By caller, what it may call.
-  const std::map<std::string, std::string> rights = {
-      {"", ""},           {"elsewhere", "s"}, {"watcher", "sw"},
-      {"reader", "swr"},  {"pusher", "swrp"}, {"admin", "swrpa"},
-      {"root", "swrpaS"}};
+  const std::map<std::string, std::string> rights = {{"", ""},
+                                                     {"elsewhere", "s"},
+                                                     {"watcher", "sw"},
+                                                     {"reader", "swr"},
+                                                     {"leaser", "swrl"},
+                                                     {"pusher", "swrp"},
+                                                     {"publisher", "swrlu"},
+                                                     {"trainer", "swrplu"},
+                                                     {"admin", "swrplua"},
+                                                     {"root", "swrpluaS"}};
 
   ASSERT_EQ(Table().size(), kNumMethods);
   for (const Method method : kAllMethods) {
@@ -104,6 +111,25 @@ TEST_F(SecureServerTest, EachMethodTakesItsRight) {
                                    : absl::StatusCode::kPermissionDenied);
     }
   }
+}
+
+TEST_F(SecureServerTest, PublishingTakesARightBesidesThatToPush) {
+  Start(Options());
+  EXPECT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
+  v1::PushRequest push;
+  push.set_namespace_(kNamespace);
+  const auto pushed = [&](const std::string& caller) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + caller);
+    v1::PushResponse response;
+    return stub_->Push(&context, push, &response).error_code();
+  };
+
+  EXPECT_EQ(pushed("pusher"), grpc::StatusCode::OK);
+  push.mutable_publish_as()->set_series("s");
+  EXPECT_EQ(pushed("pusher"), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(pushed("publisher"), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(pushed("trainer"), grpc::StatusCode::OK);
 }
 
 TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {

@@ -216,6 +216,34 @@ TEST_F(StatusPageTest, ShowsKeysByPages) {
   EXPECT_EQ(Status(list + "12")["keys"].size(), 100u);
 }
 
+TEST_F(StatusPageTest, ShowsSnapshotsAndWhoHasThem) {
+  ASSERT_OK(Init(*stub_, "bytes", "k"));
+  v1::CreateSnapshotRequest create;
+  create.set_series("policy");
+  v1::CreateSnapshotResponse created;
+  v1::LeaseSnapshotRequest lease;
+  lease.mutable_at()->set_series("policy");
+  lease.mutable_at()->set_latest(true);
+  lease.set_lease("engine-3");
+  lease.mutable_duration()->set_seconds(60);
+  v1::LeaseSnapshotResponse leased;
+  grpc::ClientContext first;
+  ASSERT_TRUE(stub_->CreateSnapshot(&first, create, &created).ok());
+  grpc::ClientContext second;
+  ASSERT_TRUE(stub_->LeaseSnapshot(&second, lease, &leased).ok());
+
+  const Json page = Status("Snapshots?namespace=default");
+
+  ASSERT_EQ(page["snapshots"].size(), 1u);
+  const Json& shown = page["snapshots"][0];
+  EXPECT_EQ(shown["snapshot"]["series"], "policy");
+  EXPECT_EQ(shown["snapshot"]["number"], "1");
+  EXPECT_EQ(shown["retained_bytes"], "0");
+  EXPECT_EQ(shown["leases"][0]["name"], "engine-3");
+  EXPECT_FALSE(shown["leases"][0].contains("caller"));
+  EXPECT_EQ(Get("/status/Snapshots?namespace=nobody").code, 404);
+}
+
 // Names are whatever clients choose.
 TEST_F(StatusPageTest, NamesAreTextAlone) {
   const std::string key = "</script><img src=x onerror=\"alert('&')\">+%41";

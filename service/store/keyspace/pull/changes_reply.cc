@@ -175,9 +175,8 @@ class ChangesReply final : public DeltaTaker,
 uint64_t LeastBytes(const ReplyTerms& terms, const PullReply& reply,
                     const std::vector<HeldValues::Base>& bases) {
   const auto bytes_of = [&](const Value& value) {
-    const DType dtype =
-        terms.dtype == DType::kUnknown ? value.tensor.dtype() : terms.dtype;
-    return value.tensor.num_elements() * SizeOf(dtype);
+    const Tensor& tensor = value.tensor;
+    return tensor.num_elements() * SizeOf(CastOf(terms.dtype, tensor.dtype()));
   };
   uint64_t bytes = 0;
   for (const Value& value : reply.values) bytes += bytes_of(value);

@@ -13,6 +13,7 @@
 #include "contract/data_requests.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull/delta_cache.h"
+#include "service/store/keyspace/pull/pull_cast.h"
 #include "tensor/delta/delta_encodings.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
@@ -38,6 +39,8 @@ class HeldValues {
     return request.changes ? request.entries.size() * sizeof(Entry) : 0;
   }
 
+  // Says what the values are converted to, if not to what the request says.
+  void Convert(DType dtype) { dtype_ = dtype; }
   // Begins to look at all entries again.
   void Clear() { bases_.clear(); }
   // Looks for what the caller holds of the entry, which reads `value`: its key
@@ -68,11 +71,11 @@ class HeldValues {
 
   // Returns the dtype of the value as it is converted.
   DType DTypeOf(const Value& value) const {
-    return dtype_ == DType::kUnknown ? value.tensor.dtype() : dtype_;
+    return CastOf(dtype_, value.tensor.dtype());
   }
 
   const uint64_t incarnation_;
-  const DType dtype_;
+  DType dtype_;
   DeltaEncodings encodings_ = {};
   bool wants_deltas_ = false;
   std::vector<Entry> entries_;

@@ -16,6 +16,7 @@
 #include "service/store/keyspace/snapshots/named_values.h"
 #include "service/store/keyspace/updates/row_batches.h"
 #include "service/store/looks.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -34,21 +35,41 @@ absl::Status CheckFields(const PullRequest& request) {
   return absl::OkStatus();
 }
 
+// Checks that the snapshot gives values of the dtype `stored` as the request
+// wants them. Errors: InvalidArgument.
+absl::Status CheckDType(const PullRequest& request,
+                        const NamedSnapshot& snapshot, absl::string_view key,
+                        DType stored) {
+  const DType given = CastOf(snapshot.dtype, stored);
+  if (snapshot.dtype == DType::kUnknown || request.dtype == DType::kUnknown) {
+    return CheckCast(request.dtype, key, given);
+  }
+  if (request.dtype == given) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key ", Quoted(key), ": the snapshot gives it as ", NameOf(given),
+      ", expected to pull it as that, got ", NameOf(request.dtype)));
+}
+
 // Reads all entries of the snapshot, whose values the reply keeps, and into
-// `held`, unless it is null, what the caller holds of them. REQUIRES: the
-// mutex is held.
+// `held`, unless it is null, what the caller holds of them. The request then
+// has the dtype to which the values are to be converted. REQUIRES: the mutex is
+// held.
 absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
-                                  const PullRequest& request,
+                                  PullRequest& request,
                                   const NamedSnapshot& snapshot,
                                   HeldValues* held) {
   PullReply reply;
+  if (held != nullptr && snapshot.dtype != DType::kUnknown) {
+    held->Convert(snapshot.dtype);
+  }
   reply.snapshot_number = snapshot.number;
   reply.values.reserve(request.entries.size());
   for (const PullEntry& entry : request.entries) {
     CountLook();
     ASSIGN_OR_RETURN(ValueOfSnapshot value,
                      ValueAt(state, snapshot, entry.key));
-    RETURN_IF_ERROR(CheckCast(request.dtype, entry.key, value.tensor.dtype()));
+    RETURN_IF_ERROR(
+        CheckDType(request, snapshot, entry.key, value.tensor.dtype()));
     if (entry.rows) {
       RETURN_IF_ERROR(CheckRowIds(entry.key, value.tensor, *entry.rows));
     }
@@ -57,6 +78,7 @@ absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
     held->Look(state, entry.key, reply.values.size() - 1, reply.values.back(),
                snapshot.revision, /*is_present=*/false);
   }
+  if (snapshot.dtype != DType::kUnknown) request.dtype = snapshot.dtype;
   return reply;
 }
 
@@ -82,29 +104,32 @@ absl::Status TakeRows(const NamespaceState& state, const PullRequest& request,
   return absl::OkStatus();
 }
 
-// Returns how many bytes the rows take.
+// Returns how many bytes the rows take, converted.
 uint64_t BytesOfRows(const PullRequest& request, const PullReply& reply) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < reply.values.size(); ++i) {
     const Tensor& value = reply.values[i].tensor;
     const int64_t num_rows = value.shape().dimensions()[0];
     if (num_rows == 0) continue;
-    bytes = SumOfBytes(
-        bytes, value.size_bytes() / num_rows * request.entries[i].rows->size());
+    const size_t row_bytes = value.num_elements() / num_rows *
+                             SizeOf(CastOf(request.dtype, value.dtype()));
+    bytes = SumOfBytes(bytes, row_bytes * request.entries[i].rows->size());
   }
   return bytes;
 }
 
-void SendRowsOf(NamespaceState& state, PullRequest request, PullReply reply,
-                ReplyCallback<PullReply> done) {
+void SendRowsOf(NamespaceState& state, PullRequest request, ReplyTerms terms,
+                PullReply reply, ReplyCallback<PullReply> done) {
   const bool is_small = state.device().is_host() &&
                         BytesOfRows(request, reply) <= kMaxBytesInline;
   TaskPool::Task task = [state = state.shared_from_this(),
-                         request = std::move(request), reply = std::move(reply),
+                         request = std::move(request), terms = std::move(terms),
+                         reply = std::move(reply),
                          done = std::move(done)]() mutable {
     absl::Status status = TakeRows(*state, request, reply);
     if (status.ok()) {
-      return state->tensor_placement->Send(std::move(reply), std::move(done));
+      return SendReply(*state, std::move(terms), std::move(reply),
+                       std::move(done));
     }
     reply = {};  // and what was allocated is free
     std::move(done)(std::move(status));
@@ -135,7 +160,8 @@ void SendRead(NamespaceState& state, PullRequest request, ReplyTerms terms,
     reply = PullReply();
     return std::move(done)(std::move(status));
   }
-  SendRowsOf(state, std::move(request), *std::move(reply), std::move(done));
+  SendRowsOf(state, std::move(request), std::move(terms), *std::move(reply),
+             std::move(done));
 }
 
 }  // namespace
@@ -165,6 +191,8 @@ void StartPullAt(NamespaceState& state, PullRequest request,
        held = std::move(held),
        done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
         terms.share = share.lock();
+        terms.is_of_snapshot = shared->dtype != terms.dtype;
+        terms.dtype = shared->dtype;
         SendRead(state, std::move(*shared), std::move(terms), std::move(reply),
                  std::move(held), std::move(done));
       },

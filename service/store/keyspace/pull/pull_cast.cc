@@ -32,29 +32,43 @@ absl::Status CheckCast(DType dtype, absl::string_view key, DType stored) {
       " bytes or more to pull as ", NameOf(dtype), ", got ", NameOf(stored)));
 }
 
+DType CastOf(DType dtype, DType stored) {
+  const bool is_converted = dtype != DType::kUnknown && IsFloat(stored) &&
+                            SizeOf(dtype) <= SizeOf(stored);
+  return is_converted ? dtype : stored;
+}
+
 PullCast::PullCast(DType dtype, PullReply& reply) {
   stored_.reserve(reply.values.size());
   for (Value& value : reply.values) {
     Tensor& tensor = value.tensor;
     Tensor& stored = stored_.emplace_back();
-    if (tensor.dtype() == dtype || !value.is_whole()) continue;
+    if (!value.is_whole()) continue;
+    const DType wanted = CastOf(dtype, tensor.dtype());
+    if (tensor.dtype() == wanted) continue;
     stored = std::move(tensor);
     // It is no larger than the stored one.
-    tensor = *Tensor::WithoutData(dtype, stored.shape());
+    tensor = *Tensor::WithoutData(wanted, stored.shape());
     size_bytes_ += stored.size_bytes() + tensor.size_bytes();
   }
 }
 
-absl::Status PullCast::Run(const NamespaceState& state, PullReply& reply) && {
+absl::Status PullCast::Run(const NamespaceState& state, bool is_retained,
+                           PullReply& reply) && {
+  if (is_retained) {
+    RETURN_IF_ERROR(state.memory.CheckRetained({.device = size_bytes_}));
+  }
+  const MemoryAccounts& memory = state.memory.device();
+  const auto& account = is_retained ? memory.retained : memory.values;
   std::vector<TensorView> views(stored_.size());
   std::vector<TensorUpdate> casts;
   for (size_t i = 0; i < stored_.size(); ++i) {
     if (stored_[i].num_elements() == 0) continue;
     Tensor& tensor = reply.values[i].tensor;
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     AllocateCounted(state.memory.device().values,
-                                     static_cast<uint64_t>(tensor.size_bytes()),
-                                     state.device()));
+    ASSIGN_OR_RETURN(
+        RefPtr<Buffer> buffer,
+        AllocateCounted(account, static_cast<uint64_t>(tensor.size_bytes()),
+                        state.device()));
     tensor =
         Tensor::Unchecked(tensor.dtype(), tensor.shape(), std::move(buffer));
     views[i] = stored_[i].view();
@@ -91,7 +105,9 @@ void SendReply(NamespaceState& state, ReplyTerms terms, PullReply reply,
     if (terms.cancellation && terms.cancellation->is_cancelled()) {
       status = absl::CancelledError("the caller has given up");
     }
-    if (status.ok()) status = std::move(cast).Run(*state, reply);
+    if (status.ok()) {
+      status = std::move(cast).Run(*state, terms.is_of_snapshot, reply);
+    }
     if (status.ok()) {
       return state->tensor_placement->Send(std::move(reply), std::move(done));
     }

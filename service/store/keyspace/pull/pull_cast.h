@@ -25,23 +25,29 @@ absl::Status CheckCast(DType dtype);
 absl::Status CheckCast(DType dtype, const StoredKey& key);
 absl::Status CheckCast(DType dtype, absl::string_view key, DType stored);
 
+// Returns what values of the dtype `stored` become where values are converted
+// to `dtype`: that, but narrower floats and integers stay as they are, and so
+// do all where it is kUnknown.
+DType CastOf(DType dtype, DType stored);
+
 // The conversion of the values of a pull to another dtype. It keeps the values
 // as they are stored until the device has converted them, as an assign to keys
 // of the dtype would.
 class PullCast {
  public:
-  // Takes the values of `reply` that have another dtype; it then has the wanted
-  // ones without elements. REQUIRES: all dtypes are floats, none narrower than
-  // `dtype`.
+  // Takes the values of `reply` that CastOf converts; it then has the wanted
+  // ones without elements.
   PullCast(DType dtype, PullReply& reply);
 
   // Returns how many bytes the conversion reads and writes.
   uint64_t size_bytes() const { return size_bytes_; }
 
   // Gives `reply` the elements that it lacks, in memory that is counted as
-  // values. What it took is then free.
+  // values or, of snapshots that say what they give, as retained: readers of
+  // these take nothing of what pushes need. What it took is then free.
   // Errors: ResourceExhausted (OVER_BUDGET), and those of the device.
-  absl::Status Run(const NamespaceState& state, PullReply& reply) &&;
+  absl::Status Run(const NamespaceState& state, bool is_retained,
+                   PullReply& reply) &&;
 
  private:
   // By entry; empty for those that stay as they are.
@@ -51,8 +57,10 @@ class PullCast {
 
 // Says how a pull is to be answered.
 struct ReplyTerms {
-  // The dtype that values are converted to; kUnknown: they stay as they are.
+  // What values are converted to, as CastOf says.
   DType dtype = DType::kUnknown;
+  // Says that the snapshot that is read wants that.
+  bool is_of_snapshot = false;
   uint64_t max_bytes = UINT64_MAX;
   // When the call ends, as the alarms tell time.
   absl::Duration deadline = absl::InfiniteDuration();

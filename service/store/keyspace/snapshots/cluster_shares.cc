@@ -53,7 +53,9 @@ absl::Status CheckOwnsHome(const NamespaceState& state) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(
             "another server is the home of namespace ", Quoted(state.name))),
-        Reason::kWrongServer, {{"key", ""}});
+        Reason::kWrongServer,
+        {{"key", ""},
+         {"placement_version", state.Owned()->placement_version()}});
   }
   return CheckGivesNumbers(state);
 }

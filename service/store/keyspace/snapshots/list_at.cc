@@ -7,33 +7,36 @@
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
 #include "contract/slices.h"
+#include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/snapshots/named_values.h"
 #include "service/store/looks.h"
 
 namespace tensorkv {
 namespace {
 
-KeyMetadata MetadataOf(absl::string_view key, const Tensor& value,
-                       Version version) {
+// Returns what readers of the snapshot get.
+KeyMetadata MetadataOf(const NamedSnapshot& snapshot, absl::string_view key,
+                       const Tensor& value, Version version) {
+  const DType dtype = CastOf(snapshot.dtype, value.dtype());
   return {.name = std::string(key),
-          .dtype = value.dtype(),
+          .dtype = dtype,
           .shape = value.shape(),
           .version = version,
-          .value_bytes = static_cast<uint64_t>(value.size_bytes())};
+          .value_bytes = value.num_elements() * SizeOf(dtype)};
 }
 
-// Adds what there was, at `revision`, of the next `num_names` names after
+// Adds what there was, in the snapshot, of the next `num_names` names after
 // `after` that begin with `prefix`; takes from that number those that there
 // are. Returns the last name; nothing if these were all.
-std::string AddNext(const NamespaceState& state, uint64_t revision,
+std::string AddNext(const NamespaceState& state, const NamedSnapshot& snapshot,
                     absl::string_view prefix, absl::string_view after,
                     size_t& num_names, std::vector<KeyMetadata>& keys) {
   const std::vector<StoredKey*> present =
       state.keys.List(prefix, after, num_names);
   // Both lists are whole up to the end of the one that ends first.
   std::string end;
-  const std::vector<const FormerValue*> former =
-      state.named->former().List(prefix, after, revision, num_names, &end);
+  const std::vector<const FormerValue*> former = state.named->former().List(
+      prefix, after, snapshot.revision, num_names, &end);
   if (present.size() == num_names) {
     const absl::string_view last_present = present.back()->name();
     if (end.empty() || last_present < end) end = std::string(last_present);
@@ -41,12 +44,12 @@ std::string AddNext(const NamespaceState& state, uint64_t revision,
   const auto add = [&](absl::string_view key, const Tensor& value,
                        Version version) {
     if (end.empty() || key <= end) {
-      keys.push_back(MetadataOf(key, value, version));
+      keys.push_back(MetadataOf(snapshot, key, value, version));
     }
   };
   for (const StoredKey* key : present) {
     CountLook();
-    if (key->revision > revision) continue;
+    if (key->revision > snapshot.revision) continue;
     add(key->name(), key->ToTensor(), key->version);
   }
   for (const FormerValue* each : former) {
@@ -62,7 +65,7 @@ absl::StatusOr<KeyMetadata> MetadataAt(const NamespaceState& state,
                                        const NamedSnapshot& snapshot,
                                        const std::string& key) {
   ASSIGN_OR_RETURN(const ValueOfSnapshot value, ValueAt(state, snapshot, key));
-  return MetadataOf(key, value.tensor, value.version);
+  return MetadataOf(snapshot, key, value.tensor, value.version);
 }
 
 std::vector<KeyMetadata> ListAt(const NamespaceState& state,
@@ -85,7 +88,7 @@ std::vector<KeyMetadata> ListAt(const NamespaceState& state,
     const bool is_over = *last > longer && !absl::StartsWith(*last, longer);
     if (is_over || (before && absl::StartsWith(longer, *before))) continue;
     before = longer;
-    end = AddNext(state, snapshot.revision, longer, *last, num_names, keys);
+    end = AddNext(state, snapshot, longer, *last, num_names, keys);
     if (!end.empty()) break;
   }
   *last = std::move(end);

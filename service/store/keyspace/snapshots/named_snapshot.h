@@ -23,6 +23,7 @@
 #include "service/store/key_fence.h"
 #include "service/store/keyspace/snapshots/former_values.h"
 #include "service/store/keyspace/updates/pending_update.h"
+#include "tensor/dtype.h"
 
 namespace tensorkv {
 
@@ -42,6 +43,8 @@ struct SnapshotTerms {
   std::map<std::string, std::string> metadata;
   absl::Duration time_to_live = absl::InfiniteDuration();
   uint32_t keep_last = 0;
+  // What readers get of wider floats; kUnknown: these themselves.
+  DType dtype = DType::kUnknown;
   // That of the snapshot; 0: it has a new one.
   uint64_t uid = 0;
   // Says that it is a share of a cluster's snapshot.
@@ -102,6 +105,7 @@ struct NamedSnapshot {
   uint64_t number_before = 0;
   uint64_t revision = 0;
   std::vector<std::string> prefixes;
+  DType dtype = DType::kUnknown;
   std::map<std::string, std::string> metadata;
   absl::Time create_time;
   // Which keys were this server's, whatever else was on its way here, or has

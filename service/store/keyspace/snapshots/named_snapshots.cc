@@ -144,6 +144,7 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   snapshot.number = number;
   snapshot.revision = newest_ = revision;
   snapshot.prefixes = std::move(terms.prefixes);
+  snapshot.dtype = terms.dtype;
   snapshot.metadata = std::move(terms.metadata);
   snapshot.time_to_live = terms.time_to_live;
   if (!terms.is_share) snapshot.end = now + terms.time_to_live;

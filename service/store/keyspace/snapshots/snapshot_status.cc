@@ -38,6 +38,7 @@ void SetStatus(const NamedSnapshot& snapshot, absl::Duration now,
   for (const std::string& prefix : snapshot.prefixes) {
     if (!prefix.empty()) status->add_prefixes(prefix);
   }
+  status->set_dtype(static_cast<v1::DType>(snapshot.dtype));
   status->set_num_leases(static_cast<uint32_t>(snapshot.leases.size()));
   if (!snapshot.num_keys) return;
   status->set_num_keys(*snapshot.num_keys);

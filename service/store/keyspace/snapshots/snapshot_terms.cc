@@ -56,12 +56,22 @@ absl::Status SetPrefixes(const Proto& proto, SnapshotTerms& terms) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DType> FloatOf(v1::DType number) {
+  if (number == v1::DTYPE_UNSPECIFIED) return DType::kUnknown;
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(number);
+  if (!dtype.ok()) return InvalidIn("dtype", dtype.status());
+  if (IsFloat(*dtype)) return *dtype;
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype: expected a float, got ", NameOf(*dtype)));
+}
+
 template <typename Proto>
 absl::StatusOr<SnapshotTerms> Read(const Proto& proto) {
   SnapshotTerms terms;
   RETURN_IF_ERROR(CheckSeriesName("series", proto.series()));
   RETURN_IF_ERROR(CheckMetadata(proto.metadata()));
   RETURN_IF_ERROR(SetPrefixes(proto.prefixes(), terms));
+  ASSIGN_OR_RETURN(terms.dtype, FloatOf(proto.dtype()));
   terms.series = proto.series();
   if (proto.has_number()) terms.number = proto.number();
   terms.uid = proto.uid();

@@ -87,7 +87,8 @@ absl::Status CheckOwnsAll(const NamespaceState& state) {
           "namespace ", Quoted(state.name),
           ": expected a server that has all of its keys, for a snapshot that "
           "is not made of shares, got one that has some")),
-      Reason::kWrongServer, {{"key", ""}});
+      Reason::kWrongServer,
+      {{"key", ""}, {"placement_version", owned->placement_version()}});
 }
 
 // Checks that this server gives the snapshot's number, and has others take

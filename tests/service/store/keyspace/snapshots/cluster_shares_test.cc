@@ -229,7 +229,8 @@ TEST_F(ClusterSharesTest, NumbersAreFreeAgainInWhateverOrderTheirTimesEnd) {
 
 TEST_F(ClusterSharesTest, AServerThatHasSomeKeysTakesNoSnapshotWithoutShares) {
   const uint32_t home = PartitionOf("default", "", 2);
-  store_.Own({.num_partitions = 2, .partitions = {home}});
+  store_.Own(
+      {.num_partitions = 2, .partitions = {home}, .placement_version = 7});
   const CreateSnapshotRequest create =
       StepOf(CreateSnapshotRequest::STEP_UNSPECIFIED);
   PushRequest push = PushOf(2);
@@ -239,8 +240,11 @@ TEST_F(ClusterSharesTest, AServerThatHasSomeKeysTakesNoSnapshotWithoutShares) {
         [&](auto done) { store_.Push(push, {}, std::move(done)); });
   };
 
-  EXPECT_THAT(Make(create), HasReason(Reason::kWrongServer));
-  EXPECT_THAT(make_push(), HasReason(Reason::kWrongServer));
+  for (const absl::Status& status :
+       {Make(create).status(), make_push().status()}) {
+    EXPECT_THAT(status, HasReason(Reason::kWrongServer,
+                                  {{"key", ""}, {"placement_version", "7"}}));
+  }
   ASSERT_OK(Prepare(Reserve()));
 
   store_.Own(all_);
