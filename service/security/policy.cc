@@ -90,7 +90,7 @@ absl::Status Check(const security::v1::Grant& grant) {
       grant.role() != security::v1::ROLE_UNSPECIFIED) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError("role: expected READ, PUSH or ADMIN");
+  return absl::InvalidArgumentError("role: expected WATCH, READ, PUSH or ADMIN");
 }
 
 }  // namespace
