@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,6 +91,31 @@ absl::Status IsOfAnotherKind(const std::string& name_space) {
       Reason::kNamespaceReplaced, {{"namespace", name_space}});
 }
 
+// What need not be known bounds a call by so long.
+constexpr absl::Duration kLongestAside = absl::Seconds(1);
+
+// Returns the servers that own keys by the newest placement that a server
+// knows, the home of the namespace first: no call of a watch finds out
+// otherwise that keys have gone to a server which it does not ask. Errors:
+// those of ClusterServers::Placement.
+Task<absl::StatusOr<std::vector<std::string>>> OwnersNow(
+    ClusterServers& servers, const std::string& name_space,
+    const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+                      co_await servers.Placement(limit));
+  const auto newest = co_await servers.Refresh(limit.Within(kLongestAside));
+  if (newest.ok()) placement = *newest;
+  const std::vector<std::string> names = NamesIn(*placement);
+  std::vector<std::string> owners = {
+      names[OwnerOf(*placement, name_space, "")]};
+  const std::set<uint32_t> indices(placement->owners.begin(),
+                                   placement->owners.end());
+  for (const uint32_t i : indices) {
+    if (names[i] != owners.front()) owners.push_back(names[i]);
+  }
+  co_return owners;
+}
+
 // Asks some of the watch's servers. If `first_ends`, the first answer ends the
 // other calls. Returns what MergedWatch::Take does.
 Task<absl::StatusOr<std::vector<size_t>>> AskOfWatch(ClusterServers& servers,
@@ -108,7 +134,7 @@ Task<absl::StatusOr<std::vector<size_t>>> AskOfWatch(ClusterServers& servers,
           const CallLimit& of_one) -> Task<absl::StatusOr<WatchReply>> {
     absl::StatusOr<WatchReply> reply = co_await servers.At(
         watch.server(asked[i]), watch.request(asked[i]), of_one);
-    if (may_end && MergedWatch::IsAnswer(reply)) others->Cancel();
+    if (may_end && MergedWatch::IsAnswer(asked[i], reply)) others->Cancel();
     co_return reply;
   };
   std::vector<absl::StatusOr<WatchReply>> replies =
@@ -228,8 +254,9 @@ Task<absl::StatusOr<ListNamespacesReply>> ClusterConnection::Route(
 // server would keep others from ever being heard.
 Task<absl::StatusOr<WatchReply>> ClusterConnection::Route(
     const WatchRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(std::vector<std::string> servers,
-                      co_await servers_.HomeFirst(request.namespace_(), limit));
+  CO_ASSIGN_OR_RETURN(
+      std::vector<std::string> servers,
+      co_await OwnersNow(servers_, request.namespace_(), limit));
   CO_ASSIGN_OR_RETURN(MergedWatch watch,
                       MergedWatch::Create(request, std::move(servers)));
   const CallLimit wait =
@@ -255,9 +282,10 @@ Task<absl::StatusOr<WatchReply>> ClusterConnection::Route(
                         co_await AskOfWatch(servers_, watch, watch.From(0),
                                             /*first_ends=*/true, limit));
     watch.SetMaxWait(absl::ZeroDuration());
-    CO_RETURN_IF_ERROR((co_await AskOfWatch(servers_, watch, ended,
-                                            /*first_ends=*/false, limit))
-                           .status());
+    CO_RETURN_IF_ERROR(
+        (co_await AskOfWatch(servers_, watch, ended,
+                             /*first_ends=*/false, limit.Within(kLongestAside)))
+            .status());
     if (watch.HasAnswer() || wait.TimeLeft() <= absl::ZeroDuration()) {
       co_return watch.Reply();
     }

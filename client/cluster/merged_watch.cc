@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/placed_server.h"
 #include "contract/duration.h"
 #include "contract/reason.h"
 #include "tensorkv/v1/watch.pb.h"
@@ -17,13 +18,17 @@
 namespace tensorkv {
 namespace {
 
-// Nobody else knows which keys were deleted at that server.
-absl::Status HasLeft(absl::string_view server, absl::string_view name_space) {
-  return WithReason(
-      absl::AbortedError(absl::StrCat(
-          "watch: server ", server,
-          " has left the cluster, and what it had to tell: begin anew")),
-      Reason::kRevisionCompacted, {{"namespace", name_space}});
+// Says that something has happened to a server, for which nobody knows which
+// keys were deleted.
+absl::Status BeginAnew(absl::string_view server, absl::string_view what,
+                       absl::string_view name_space) {
+  return WithReason(absl::AbortedError(absl::StrCat("watch: server ", server,
+                                                    " ", what, ": begin anew")),
+                    Reason::kRevisionCompacted, {{"namespace", name_space}});
+}
+
+bool HasNotAnswered(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
 }  // namespace
@@ -40,16 +45,17 @@ absl::StatusOr<MergedWatch> MergedWatch::Create(
   watch.is_mirrored_ = tokens.is_mirrored();
   if (watch.is_mirrored_) servers.resize(1);
   for (const auto& [server, token] : tokens.tokens()) {
-    if (!absl::c_linear_search(servers, server)) {
-      return HasLeft(server, request.namespace_());
-    }
+    if (absl::c_linear_search(servers, server)) continue;
+    return BeginAnew(server, "has no keys any more", request.namespace_());
   }
   for (const std::string& server : servers) {
     WatchRequest& its = watch.requests_.emplace_back(request);
     const auto token = tokens.tokens().find(server);
     const bool is_known = token != tokens.tokens().end();
+    if (!is_known && !watch.begins_) {
+      return BeginAnew(server, "has got keys since", request.namespace_());
+    }
     its.set_token(is_known ? token->second : "");
-    if (!is_known && !watch.begins_) its.set_initial(true);
   }
   watch.servers_ = std::move(servers);
   return watch;
@@ -70,10 +76,11 @@ void MergedWatch::SetMaxWait(absl::Duration max_wait) {
   }
 }
 
-bool MergedWatch::IsAnswer(const absl::StatusOr<WatchReply>& reply) {
+bool MergedWatch::IsAnswer(size_t server,
+                           const absl::StatusOr<WatchReply>& reply) {
   if (reply.ok()) return reply->has_more() || !reply->changes().empty();
-  return !absl::IsCancelled(reply.status()) &&
-         !absl::IsNotFound(reply.status());
+  const bool has_none_yet = absl::IsNotFound(reply.status()) && server != 0;
+  return !absl::IsCancelled(reply.status()) && !has_none_yet;
 }
 
 absl::StatusOr<std::vector<size_t>> MergedWatch::Take(
@@ -83,14 +90,23 @@ absl::StatusOr<std::vector<size_t>> MergedWatch::Take(
   std::vector<absl::Status> errors;
   for (size_t i = 0; i < asked.size(); ++i) {
     const absl::Status status = replies[i].status();
-    if (status.ok()) {
+    const WatchRequest& request = requests_[asked[i]];
+    if (status.ok() && request.token().empty() && !begins_) {
+      errors.push_back(BeginAnew(servers_[asked[i]], "has the namespace since",
+                                 request.namespace_()));
+    } else if (status.ok()) {
       Add(asked[i], *std::move(replies[i]));
+    } else if (IsOfRemovedServer(status)) {
+      errors.push_back(BeginAnew(servers_[asked[i]], "has left the cluster",
+                                 request.namespace_()));
     } else if (absl::IsCancelled(status)) {
       ended.push_back(asked[i]);
     } else if (!absl::IsNotFound(status) || asked[i] == 0) {
       errors.push_back(status);
     }
   }
+  // What others have told is not lost for one that does not answer.
+  if (HasAnswer() && !begins_) std::erase_if(errors, HasNotAnswered);
   RETURN_IF_ERROR(MostActionableError(errors));
   return ended;
 }
@@ -107,20 +123,18 @@ void MergedWatch::Add(size_t server, WatchReply reply) {
 }
 
 void MergedWatch::Add(v1::Change change) {
-  const bool is_key = !change.key().empty();
-  if (is_key) {
-    const auto [told, is_new] =
-        by_key_.try_emplace(change.key(), reply_.changes_size());
-    if (!is_new) {
-      v1::Change& before = *reply_.mutable_changes(told->second);
-      const auto time_of = [](const v1::Change& each) {
-        return std::tuple(each.revision(), each.version());
-      };
-      if (time_of(before) < time_of(change)) before = std::move(change);
-      return;
-    }
+  const auto [told, is_new] = by_name_.try_emplace(
+      std::pair(change.key(), change.series()), reply_.changes_size());
+  if (is_new) {
+    *reply_.add_changes() = std::move(change);
+    return;
   }
-  *reply_.add_changes() = std::move(change);
+  v1::Change& before = *reply_.mutable_changes(told->second);
+  // Numbers of snapshots rise, wherever the home is.
+  const auto time_of = [](const v1::Change& each) {
+    return std::tuple(each.number(), each.revision(), each.version());
+  };
+  if (time_of(before) < time_of(change)) before = std::move(change);
 }
 
 WatchReply MergedWatch::Reply() {
@@ -128,7 +142,6 @@ WatchReply MergedWatch::Reply() {
   tokens.set_is_mirrored(is_mirrored_);
   const size_t num_servers = is_mirrored_ ? 1 : servers_.size();
   for (size_t i = 0; i < num_servers; ++i) {
-    if (requests_[i].token().empty()) continue;
     (*tokens.mutable_tokens())[servers_[i]] = requests_[i].token();
   }
   reply_.set_is_mirrored(is_mirrored_);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,9 +22,9 @@ namespace tensorkv {
 // server to which it goes are above those of before, so the highest counts.
 class MergedWatch {
  public:
-  // Begins a call of a watch of these servers, the home first. Errors:
-  // InvalidArgument · Aborted (REVISION_COMPACTED): one that the token is of
-  // has left, or is not the home any more of what is mirrored.
+  // Begins a call of a watch of these servers, which own keys, the home first.
+  // Errors: InvalidArgument · Aborted (REVISION_COMPACTED): the token is of
+  // others, or the home is not that any more of what is mirrored.
   static absl::StatusOr<MergedWatch> Create(const WatchRequest& request,
                                             std::vector<std::string> servers);
 
@@ -40,11 +41,13 @@ class MergedWatch {
   void SetMaxWait(absl::Duration max_wait);
 
   // Returns whether nobody else need be waited for.
-  static bool IsAnswer(const absl::StatusOr<WatchReply>& reply);
+  static bool IsAnswer(size_t server, const absl::StatusOr<WatchReply>& reply);
   // Takes the reply of each server that was asked. Returns those whose call was
   // ended for the sake of others. Errors: that of the servers which
-  // MostActionableError chooses. A server that has no such namespace yet is
-  // asked again by the next call, unless it is the home.
+  // MostActionableError chooses; Aborted (REVISION_COMPACTED), where one has
+  // left, or has the namespace since. A server that has no such namespace yet
+  // is asked again by the next call, unless it is the home; and one that does
+  // not answer, if others have something to tell.
   absl::StatusOr<std::vector<size_t>> Take(
       const std::vector<size_t>& asked,
       std::vector<absl::StatusOr<WatchReply>> replies);
@@ -64,8 +67,8 @@ class MergedWatch {
   bool begins_ = false;
   bool is_mirrored_ = false;
   WatchReply reply_;
-  // Where the keys are among its changes.
-  absl::flat_hash_map<std::string, int> by_key_;
+  // Where keys and series are among its changes.
+  absl::flat_hash_map<std::pair<std::string, std::string>, int> by_name_;
 };
 
 }  // namespace tensorkv

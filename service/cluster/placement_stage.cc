@@ -47,9 +47,14 @@ bool BringsTensors(Method method) {
 }  // namespace
 
 absl::Status PlacementStage::CheckIsHere(const StagedCall& call) const {
-  if (!call.keys && !call.is_for_home && !call.shares) return absl::OkStatus();
+  const bool is_watch = call.method == Method::kWatch;
+  const bool is_here =
+      !call.keys && !call.is_for_home && !call.shares && !is_watch;
+  if (is_here) return absl::OkStatus();
   const auto view = known_.view();
   if (view == nullptr) return absl::OkStatus();
+  // Who owns nothing any more has others' keys to tell of.
+  if (is_watch) return view->CheckRank(std::nullopt);
   const std::optional<bool> is_of_all = IsOfAll(call.name_space);
   if (!is_of_all && BringsTensors(call.method)) return absl::OkStatus();
   if (is_of_all.value_or(false)) return view->CheckRank(call.rank);

@@ -31,10 +31,11 @@ using IsMirrored =
 // when the key was here, is admitted: the store remembers its answer. And a
 // caller that knows another incarnation of this server is told so: it may have
 // been made by that one. Keys of mirrored namespaces are every server's, and
-// those who call as workers call the one of their rank. A call that brings
-// tensors to a namespace that is not here is admitted, and the store refuses
-// it: its caller may think that it is mirrored still. What the home of a
-// namespace says of its snapshots is refused elsewhere.
+// those who call as workers call the one of their rank. Nothing is watched
+// where no placement is known. A call that brings tensors to a namespace that
+// is not here is admitted, and the store refuses it: its caller may think that
+// it is mirrored still. What the home of a namespace says of its snapshots is
+// refused elsewhere.
 class PlacementStage final : public CallStage {
  public:
   // `known` outlives the stage.

@@ -22,7 +22,7 @@ namespace tensorkv {
 // mutex held.
 class ChangeMemory {
  public:
-  // Is beside the budgets, so that whoever may only watch has no push refused.
+  // Is beside the budgets, so that what is remembered has no push refused.
   static uint64_t LimitOf(uint64_t budget_bytes) {
     constexpr uint64_t kShareOfBudget = 64;
     constexpr uint64_t kMinBytes = 64 << 10;

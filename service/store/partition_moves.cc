@@ -428,15 +428,13 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 }
 
 void MemoryTensorStore::Own(const PartitionSet& partitions) {
+  const std::shared_ptr<const OwnedPartitions> before = fence_.owned();
   const PartitionSet opened = fence_.Own(partitions);
-  if (opened.partitions.empty()) return;
-  const auto has_come = std::make_shared<const IsIn>(opened);
-  for (const std::string& name : Names()) {
-    const absl::StatusOr<NamespacePtr> found = Find(name);
-    if (!found.ok() || (*found)->is_mirrored()) continue;
-    (*found)->TellArrived([name, has_come](absl::string_view key) {
-      return (*has_come)(name, key);
-    });
+  const bool has_others =
+      before == nullptr || before->digest() != fence_.owned()->digest();
+  if (!has_others && opened.partitions.empty()) return;
+  for (const NamespacePtr& each : All()) {
+    if (!each->is_mirrored()) each->BreakWatches();
   }
 }
 

@@ -11,7 +11,7 @@ namespace tensorkv {
 struct NamespaceState;
 
 // An alarm of a namespace for the earliest of the times that were asked for.
-// Guarded by the mutex of the namespace. If it rings after the namespace has
+// Guarded by the mutex of whoever has it. If it rings after the namespace has
 // gone, nothing happens.
 class EarliestAlarm {
  public:

@@ -121,12 +121,13 @@ class Namespace {
   // Has the next move send all keys.
   void EndMove();
   // Removes the keys whose names are `chosen`, as if they had never been: no
-  // call that waits, nor the observer, hears of it. Locks the mutex for some.
+  // call that waits, nor the observer, hears of it. Locks the mutex for some of
+  // them at a time.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Removes the keys of these names that are there, in the same way.
   void DropKeys(absl::Span<const std::string> names);
-  // Has watches told soon of the keys that are `chosen`: they are here by now.
-  void TellArrived(std::function<bool(absl::string_view key)> chosen);
+  // Has watches begin anew: the server owns other keys by now.
+  void BreakWatches();
   // Gets ready for keys of this namespace that come from another server. If
   // there are none here, takes its rules over from `snapshot`. Errors: as of
   // PartitionMoves::StartAdoption.

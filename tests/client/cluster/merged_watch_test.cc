@@ -16,6 +16,7 @@ namespace tensorkv {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::HasReason;
 using ::testing::SizeIs;
 using Replies = std::vector<absl::StatusOr<WatchReply>>;
 
@@ -68,14 +69,17 @@ TEST(MergedWatchTest, AsksTheHomeAloneOfAMirroredNamespace) {
   EXPECT_THAT(Begin(watch.Reply().token()).From(0), ElementsAre(0));
 }
 
-TEST(MergedWatchTest, BeginsAnewWhereAServerHasLeft) {
+TEST(MergedWatchTest, BeginsAnewWhereAServerHasLeftOrCome) {
   MergedWatch watch = Begin();
   ASSERT_OK(watch.Take({0, 1}, Replies{ReplyWith("a"), ReplyWith("b")}));
   WatchRequest request;
   request.set_token(watch.Reply().token());
 
-  EXPECT_THAT(MergedWatch::Create(request, {"home", "new"}).status(),
-              testing::HasReason(Reason::kRevisionCompacted));
+  for (const std::vector<std::string>& servers :
+       {std::vector<std::string>{"home"}, {"home", "other", "new"}}) {
+    EXPECT_THAT(MergedWatch::Create(request, servers).status(),
+                HasReason(Reason::kRevisionCompacted));
+  }
 }
 
 // The order in which they are asked says nothing.
@@ -111,11 +115,52 @@ TEST(MergedWatchTest, GoesOnWithoutAServerThatHasNoSuchNamespaceYet) {
   MergedWatch watch = Begin();
   EXPECT_OK(watch.Take(
       {0, 1}, Replies{ReplyWith("a"), absl::NotFoundError("namespace")}));
-  const MergedWatch next = Begin(watch.Reply().token());
+  MergedWatch next = Begin(watch.Reply().token());
   EXPECT_TRUE(next.request(1).token().empty());
-  EXPECT_TRUE(next.request(1).initial());
+  EXPECT_FALSE(next.begins());
 
-  EXPECT_FALSE(watch.Take({0}, Replies{absl::NotFoundError("namespace")}).ok());
+  EXPECT_THAT(next.Take({1}, Replies{ReplyWith("b")}).status(),
+              HasReason(Reason::kRevisionCompacted));
+}
+
+TEST(MergedWatchTest, EndsWhereTheHomeHasNoSuchNamespace) {
+  MergedWatch watch = Begin();
+  const absl::StatusOr<WatchReply> not_found = absl::NotFoundError("namespace");
+
+  EXPECT_TRUE(MergedWatch::IsAnswer(0, not_found));
+  EXPECT_FALSE(MergedWatch::IsAnswer(1, not_found));
+  EXPECT_FALSE(watch.Take({0}, Replies{not_found}).ok());
+}
+
+TEST(MergedWatchTest, TellsWhatOthersHaveWhereOneDoesNotAnswer) {
+  MergedWatch first = Begin();
+  ASSERT_OK(first.Take({0, 1}, Replies{ReplyWith("a"), ReplyWith("b")}));
+  const std::string token = first.Reply().token();
+  const absl::StatusOr<WatchReply> lost = absl::UnavailableError("it is lost");
+
+  MergedWatch watch = Begin(token);
+  ASSERT_OK(watch.Take({0, 1}, Replies{ReplyWith("c", 1, 1), lost}));
+  EXPECT_EQ(Begin(watch.Reply().token()).request(1).token(), "b");
+
+  MergedWatch quiet = Begin(token);
+  EXPECT_FALSE(quiet.Take({0, 1}, Replies{ReplyWith("c"), lost}).ok());
+}
+
+TEST(MergedWatchTest, TellsTheNewestSnapshotOfASeries) {
+  MergedWatch watch = Begin();
+  Replies replies{ReplyWith("a"), ReplyWith("b")};
+  for (size_t i = 0; i < replies.size(); ++i) {
+    v1::Change& change = *replies[i]->add_changes();
+    change.set_series("s");
+    change.set_number(6 - i);
+    change.set_revision(i);
+  }
+  ASSERT_OK(watch.Take({0, 1}, std::move(replies)));
+
+  const WatchReply reply = watch.Reply();
+
+  ASSERT_THAT(reply.changes(), SizeIs(1));
+  EXPECT_EQ(reply.changes(0).number(), 6);
 }
 
 }  // namespace

@@ -167,6 +167,17 @@ TEST_F(WatchesTest, IsForgottenMinutesAfterTheLastCall) {
   EXPECT_EQ(alarms_.num_pending(), 0);
 }
 
+TEST_F(WatchesTest, IsForgottenThoughNothingChanges) {
+  const WatchRequest request = Begin();
+  InitKeys(0, 1);
+  ASSERT_OK(AnswerTo(request));
+
+  alarms_.Advance(absl::Minutes(6));
+
+  EXPECT_EQ(alarms_.num_pending(), 0);
+  EXPECT_THAT(AnswerTo(request), HasReason(Reason::kRevisionCompacted));
+}
+
 TEST_F(WatchesTest, WaitsWithoutAnyWorkOnceItHasListedWhatThereIs) {
   InitKeys(0, 3);
   WatchRequest request = ListingWatch();
@@ -269,7 +280,6 @@ TEST_F(WatchesTest, EndsOnceThoughItIsAboutToBeLookedAt) {
   pool_->RunHeld();
 
   EXPECT_EQ(Summary().calls_waiting, 0);
-  EXPECT_EQ(alarms_.num_pending(), 0);
 }
 
 TEST_F(WatchesTest, RefusesTokensThatNoReplyHasGiven) {
@@ -285,9 +295,9 @@ TEST_F(WatchesTest, RefusesTokensThatNoReplyHasGiven) {
   }
 }
 
-// Those that come from another server are told once they are this one's, and
-// not of this one before, nor after they have gone.
-TEST_F(WatchesTest, TellsOfKeysThatComeOnceTheyAreOwned) {
+// So keys that come from another server are told once they are this one's, and
+// not before.
+TEST_F(WatchesTest, BeginsAnewWhereTheServerOwnsOtherKeys) {
   PartitionMoves& moves = store_;
   const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
   NamespaceSnapshot name_space = {.name = "default"};
@@ -312,10 +322,36 @@ TEST_F(WatchesTest, TellsOfKeysThatComeOnceTheyAreOwned) {
   alarms_.Advance(RecentChanges::kPause);
 
   ASSERT_TRUE(answer.HasArrived());
-  ASSERT_OK_AND_ASSIGN(const WatchReply reply, answer.Wait());
-  ASSERT_THAT(reply.changes(), SizeIs(1));
-  EXPECT_EQ(reply.changes(0).key(), "w");
+  EXPECT_THAT(answer.Wait(), HasReason(Reason::kRevisionCompacted));
   EXPECT_EQ(MakeNow(store_, ListingWatch())->changes_size(), 1);
+}
+
+// Also of what was deleted: the new owner may have it again.
+TEST_F(WatchesTest, TellsNothingOfKeysThatItDoesNotOwnAnyMore) {
+  PartitionMoves& moves = store_;
+  moves.Own({.num_partitions = 1, .partitions = {0}});
+  InitKeys(0, 2);
+  const WatchRequest request = Begin();
+  Push("k0");
+  DeleteRequest deletion;
+  deletion.add_keys("k1");
+  ASSERT_OK(MakeNow(store_, deletion));
+  const WatchAnswer answer = Start(request);
+  alarms_.Advance(absl::Milliseconds(50));
+
+  moves.Own({.num_partitions = 1});
+  EXPECT_EQ(MakeNow(store_, ListingWatch())->changes_size(), 0);
+  const auto now = Start([&] {
+    WatchRequest at_once = request;
+    EncodeDuration(absl::ZeroDuration(), at_once.mutable_interval());
+    EncodeDuration(absl::ZeroDuration(), at_once.mutable_max_wait());
+    return at_once;
+  }());
+  alarms_.Advance(absl::Milliseconds(50));
+
+  ASSERT_OK_AND_ASSIGN(const WatchReply reply, now.Wait());
+  EXPECT_THAT(reply.changes(), SizeIs(0));
+  EXPECT_THAT(answer.Wait(), HasReason(Reason::kRevisionCompacted));
 }
 
 TEST_F(WatchesTest, AnswersWhenItsWaitIsOver) {

@@ -151,26 +151,6 @@ void Namespace::DropKeys(absl::Span<const std::string> names) {
   }
 }
 
-void Namespace::TellArrived(std::function<bool(absl::string_view)> chosen) {
-  state_->SubmitRead([state = state_, chosen = std::move(chosen)] {
-    std::string walked;
-    bool has_more = true;
-    while (has_more) {
-      Transaction transaction(*state, Transaction::Thread::kOwn);
-      if (!state->changes.is_on()) return;
-      const std::vector<StoredKey*> keys =
-          state->keys.List("", walked, kKeysPerLock);
-      has_more = keys.size() == kKeysPerLock;
-      if (has_more) walked = std::string(keys.back()->name());
-      for (const StoredKey* const key : keys) {
-        if (!chosen(key->name())) continue;
-        state->changes.Record(ChangeKind::kValue, key->name(), key->version,
-                              transaction.revision());
-      }
-    }
-  });
-}
-
 void Namespace::EndStage(bool is_sent) {
   MovingKeys::Recorded recorded;  // it goes without the mutex
   MutexLock lock(&state_->mutex);

@@ -182,7 +182,7 @@ void OpenReadySnapshots(Transaction& transaction) {
     state.named->SetReady(*next);
     if (!next->is_share) {
       state.changes.Record(ChangeKind::kSnapshot, series.name, next->number,
-                           next->revision);
+                           transaction.revision());
       TrimSeries(transaction, series);
     }
     Wake(transaction, SnapshotTopic(series.name));

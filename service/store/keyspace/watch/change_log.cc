@@ -12,10 +12,8 @@
 namespace tensorkv {
 namespace {
 
-// Bound what one locking of the log looks at, how often one call locks it, and
-// what a reply has.
+// Bound what one locking of the log looks at, and what a reply has.
 constexpr size_t kChangesPerLock = 4096;
-constexpr size_t kLocksPerCall = 16;
 constexpr size_t kMaxWatchReplyBytes = 256 << 10;
 
 v1::Change ToProto(const RecordedChange& change) {
@@ -34,13 +32,12 @@ v1::Change ToProto(const RecordedChange& change) {
 
 KeyTelling TellingOf(const LogReading& reading, const RecordedChange& change) {
   if (change.kind == ChangeKind::kSnapshot) {
-    return reading.filter.MatchesSeries(change.name) ? KeyTelling::kTold
+    // The home has the empty key.
+    return reading.filter.MatchesSeries(change.name) ? reading.telling("")
                                                      : KeyTelling::kSkipped;
   }
-  if (!reading.filter.MatchesKey(change.name)) return KeyTelling::kSkipped;
-  // No other server knows of a key that was deleted here before it might move.
-  return change.kind == ChangeKind::kDelete ? KeyTelling::kTold
-                                            : reading.telling(change.name);
+  return reading.filter.MatchesKey(change.name) ? reading.telling(change.name)
+                                                : KeyTelling::kSkipped;
 }
 
 }  // namespace
@@ -132,8 +129,7 @@ void ChangeLog::Insert(RecordedChange change) {
   if (former != by_name.end()) {
     const RecordedChange& before =
         *contents_->changes.find(former->second)->second;
-    // A key that has come from another server may be recorded after a change of
-    // it which was admitted before.
+    // A snapshot of a lower number may be ready later.
     if (before.kind == change.kind && before.number > change.number) return;
     Erase(former->second);
   }
@@ -200,7 +196,7 @@ void ChangeLog::Clear() {
 bool ChangeLog::Read(const LogReading& reading, uint64_t& position,
                      WatchReply& reply) const {
   size_t bytes = 0;
-  for (size_t i = 0; i < kLocksPerCall; ++i) {
+  for (size_t i = 0; i < reading.max_locks; ++i) {
     MutexLock lock(&mutex_);
     const uint64_t end = last();  // before Covers: see Break
     if (!Covers(position)) return false;

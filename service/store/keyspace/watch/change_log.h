@@ -34,8 +34,8 @@ struct WatchFilter {
   bool MatchesSeries(absl::string_view name) const;
 };
 
-// Says what is told of the value of a key: all; nothing, as it is another
-// server's; nothing yet, as it is on its way to one.
+// Says what is told of a key: all; nothing, as it is another server's; nothing
+// yet, as it is on its way to one.
 enum class KeyTelling { kTold, kSkipped, kLater };
 
 // Says what one call reads of a log.
@@ -44,6 +44,9 @@ struct LogReading {
   // Nothing is read before all effects up to this revision have ended.
   uint64_t not_before = 0;
   size_t max_changes = 0;
+  // Bounds how often the log is locked.
+  size_t max_locks = 1;
+  // Is asked of keys, and of the empty one for series, which are the home's.
   absl::FunctionRef<KeyTelling(absl::string_view key)> telling;
 };
 

@@ -77,6 +77,13 @@ class RecentChanges {
     batch_.is_lost = batch_.bytes > memory_->share() / 4;
   }
 
+  // Has all watches begin anew.
+  void Lose() {
+    if (!is_on_) return;
+    batch_.is_lost = true;
+    taken_ = 0;
+  }
+
   // Returns whether there may be more to tell than what was taken, now that all
   // effects up to `told` have ended.
   bool MustTake(uint64_t told) const { return is_on_ && told > taken_; }

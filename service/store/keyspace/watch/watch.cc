@@ -103,20 +103,25 @@ absl::StatusOr<WatchToken> BeginWatch(NamespaceState& state,
   return token;
 }
 
+absl::Status IsMoving(absl::string_view key) {
+  return WithReason(
+      absl::UnavailableError(absl::StrCat("key ", Quoted(key),
+                                          " is on its way to another server")),
+      Reason::kKeyMoving, {{"key", key}});
+}
+
 // Adds to `reply`, from what there is of keys after the token's name. Returns
 // whether that is all. Errors: Unavailable (KEY_MOVING). REQUIRES: the mutex is
 // held.
 absl::StatusOr<bool> ListKeys(const NamespaceState& state,
                               const WatchTerms& terms, WatchToken& token,
                               WatchReply& reply) {
-  const std::shared_ptr<const KeyFence::View> fence = state.Fence();
+  const OwnKeys own(state);
   const auto add = [&](const StoredKey& key) -> absl::Status {
-    if (fence != nullptr) {
-      const absl::Status status = fence->CheckRead(state.name, key.name());
-      // Its server lists it.
-      if (ReasonOf(status) == Reason::kWrongServer) return absl::OkStatus();
-      RETURN_IF_ERROR(status);
-    }
+    const KeyTelling telling = own.TellingOf(key.name());
+    // Its server lists it.
+    if (telling == KeyTelling::kSkipped) return absl::OkStatus();
+    if (telling == KeyTelling::kLater) return IsMoving(key.name());
     v1::Change& change = *reply.add_changes();
     change.set_key(std::string(key.name()));
     change.set_version(key.version);
@@ -141,20 +146,29 @@ absl::StatusOr<bool> ListKeys(const NamespaceState& state,
   return false;
 }
 
+// Adds the newest that can be read.
 void AddSeries(const NamespaceState& state, const Series& series,
                absl::string_view name, WatchReply& reply) {
-  if (series.latest == 0) return;
+  const auto newest = std::find_if(
+      series.snapshots.rbegin(), series.snapshots.rend(),
+      [](const auto& snapshot) { return snapshot.second.is_ready; });
+  if (newest == series.snapshots.rend()) return;
   v1::Change& change = *reply.add_changes();
   change.set_series(std::string(name));
-  change.set_number(series.latest);
+  change.set_number(newest->first);
   change.set_revision(state.revisions.last());
 }
 
 // Adds to `reply`, from what there is of series after the token's name. Returns
-// whether that is all. REQUIRES: the mutex is held.
-bool ListSeries(const NamespaceState& state, const WatchTerms& terms,
-                WatchToken& token, WatchReply& reply) {
+// whether that is all. Errors: Unavailable (KEY_MOVING). REQUIRES: the mutex is
+// held.
+absl::StatusOr<bool> ListSeries(const NamespaceState& state,
+                                const WatchTerms& terms, WatchToken& token,
+                                WatchReply& reply) {
   if (!terms.filter.series) return true;
+  const KeyTelling telling = OwnKeys(state).TellingOf("");
+  if (telling == KeyTelling::kSkipped) return true;  // the home lists them
+  if (telling == KeyTelling::kLater) return IsMoving("");
   const std::string& name = *terms.filter.series;
   if (!name.empty()) {
     const NamedSnapshots& named = *state.named;
@@ -189,11 +203,14 @@ absl::StatusOr<WatchReply> ListExisting(NamespaceState& state,
   MutexLock large_lock(&state.large_calls_mutex);
   MutexLock lock(&state.mutex);
   if (!absl::StartsWith(token.after, mark)) {
-    ASSIGN_OR_RETURN(const bool has_all, ListKeys(state, terms, token, reply));
-    if (has_all) token.after = mark;
+    ASSIGN_OR_RETURN(const bool has_keys, ListKeys(state, terms, token, reply));
+    if (has_keys) token.after = mark;
   }
-  token.has_more = !absl::StartsWith(token.after, mark) ||
-                   !ListSeries(state, terms, token, reply);
+  bool has_all = absl::StartsWith(token.after, mark);
+  if (has_all) {
+    ASSIGN_OR_RETURN(has_all, ListSeries(state, terms, token, reply));
+  }
+  token.has_more = !has_all;
   if (!token.has_more) {
     token.is_listing = false;
     token.after.clear();
@@ -221,8 +238,10 @@ std::optional<absl::StatusOr<WatchReply>> AnswerAtOnce(
   }
   const bool is_due = token.has_more || terms.interval == absl::ZeroDuration();
   if (is_covered && !is_due) return std::nullopt;
-  absl::StatusOr<WatchReply> reply = ReadChanges(state, terms, token);
-  if (reply.ok() && reply->changes().empty() && !reply->has_more()) {
+  // Who has to look at more does so on another thread.
+  absl::StatusOr<WatchReply> reply =
+      ReadChanges(state, terms, /*max_locks=*/1, token);
+  if (reply.ok() && reply->changes().empty()) {
     return std::nullopt;
   }
   return reply;
@@ -248,6 +267,12 @@ void Namespace::Watch(WatchRequest request, CallContext context,
   state_->watch_calls->Start(std::make_shared<WatchCall>(
       *std::move(terms), *std::move(token), std::move(context), std::move(done),
       state_->Now(), *timeout));
+}
+
+void Namespace::BreakWatches() {
+  MutexLock lock(&state_->mutex);
+  state_->changes.Lose();
+  ScheduleTelling(*state_);
 }
 
 }  // namespace tensorkv

@@ -17,6 +17,8 @@ namespace {
 
 // Bounds how many calls one task looks at.
 constexpr size_t kWatchesPerTask = 64;
+// Bounds how often a look locks the log.
+constexpr size_t kLocksPerLook = 16;
 constexpr uint64_t kWatchOverheadBytes = 2048;
 // Changes are remembered for so long for watches that may go on.
 constexpr absl::Duration kMemory = absl::Minutes(5);
@@ -71,10 +73,16 @@ void TakeChangesOnPool(NamespaceState& state) {
 
 }  // namespace
 
-KeyTelling TellingOf(const NamespaceState& state, absl::string_view key) {
-  const std::shared_ptr<const KeyFence::View> fence = state.Fence();
-  if (fence == nullptr) return KeyTelling::kTold;
-  const absl::Status status = fence->CheckRead(state.name, key);
+// Who sees an open key that has come sees that it is owned.
+OwnKeys::OwnKeys(const NamespaceState& state)
+    : name_space_(state.name), fence_(state.Fence()), owned_(state.Owned()) {}
+
+// A former owner may have a fence that is open.
+KeyTelling OwnKeys::TellingOf(absl::string_view key) const {
+  const bool is_own = owned_ == nullptr || owned_->Has(name_space_, key);
+  if (!is_own) return KeyTelling::kSkipped;
+  if (fence_ == nullptr) return KeyTelling::kTold;
+  const absl::Status status = fence_->CheckRead(name_space_, key);
   if (status.ok()) return KeyTelling::kTold;
   return ReasonOf(status) == Reason::kKeyMoving ? KeyTelling::kLater
                                                 : KeyTelling::kSkipped;
@@ -82,13 +90,14 @@ KeyTelling TellingOf(const NamespaceState& state, absl::string_view key) {
 
 absl::StatusOr<WatchReply> ReadChanges(const NamespaceState& state,
                                        const WatchTerms& terms,
-                                       WatchToken& token) {
+                                       size_t max_locks, WatchToken& token) {
   WatchReply reply;
+  const OwnKeys own(state);
   const auto telling = [&](absl::string_view key) {
-    return TellingOf(state, key);
+    return own.TellingOf(key);
   };
   const LogReading reading = {terms.filter, token.not_before, terms.max_changes,
-                              telling};
+                              max_locks, telling};
   const bool is_covered = token.incarnation == state.tokens.incarnation() &&
                           state.log->Read(reading, token.position, reply);
   if (!is_covered) {
@@ -111,10 +120,15 @@ void SetToken(const NamespaceState& state, const WatchToken& token,
 }
 
 void ScheduleTelling(NamespaceState& state) {
-  if (!state.changes.MustTake(state.revisions.told())) return;
+  if (!state.changes.is_on()) return;
+  // Where nothing changes any more, it is found out that nobody watches.
+  const absl::Duration when =
+      state.changes.MustTake(state.revisions.told())
+          ? state.changes.next_take()
+          : state.Now() + kMemory + RecentChanges::kPause;
   // Not before it has rung last: that is being seen to.
-  state.change_alarm.RingAt(std::max(state.changes.next_take(), state.Now()),
-                            state, &TakeChangesOnPool);
+  state.change_alarm.RingAt(std::max(when, state.Now()), state,
+                            &TakeChangesOnPool);
 }
 
 // Those that are due at about the same time are looked at together.
@@ -232,7 +246,7 @@ void WatchCalls::LookAtDue() {
 
 void WatchCalls::Look(const WatchCallPtr& call) {
   absl::StatusOr<WatchReply> reply =
-      ReadChanges(state_, call->terms, call->token);
+      ReadChanges(state_, call->terms, kLocksPerLook, call->token);
   const bool must_end = !reply.ok() || reply->has_more() ||
                         !reply->changes().empty() || state_.Now() >= call->end;
   if (!must_end) {

@@ -163,19 +163,33 @@ class WatchCalls {
 
 // Returns what a watch is told now, maybe no changes, with the token of where
 // it is then; or that it must begin anew. No mutex need be held.
+// Locks the log up to `max_locks` times.
 absl::StatusOr<WatchReply> ReadChanges(const NamespaceState& state,
                                        const WatchTerms& terms,
-                                       WatchToken& token);
+                                       size_t max_locks, WatchToken& token);
 
 // Has the reply say where the watch is, and of what.
 void SetToken(const NamespaceState& state, const WatchToken& token,
               WatchReply& reply);
 
-// Returns what is told of a key now: those of other servers tell of theirs.
-KeyTelling TellingOf(const NamespaceState& state, absl::string_view key);
+// The keys of a namespace that are the server's at one moment: the others' are
+// told by those.
+class OwnKeys {
+ public:
+  explicit OwnKeys(const NamespaceState& state);
 
-// Has what has changed taken to the log soon, if there is more to tell than
-// what was taken. REQUIRES: the mutex of the namespace is held.
+  // Returns what is told of the key; of the empty one, what is told of series.
+  KeyTelling TellingOf(absl::string_view key) const;
+
+ private:
+  const absl::string_view name_space_;
+  const std::shared_ptr<const KeyFence::View> fence_;
+  const std::shared_ptr<const OwnedPartitions> owned_;
+};
+
+// Has what has changed taken to the log: soon, if there is more to tell than
+// what was taken; else once watches may be forgotten. REQUIRES: the mutex of
+// the namespace is held.
 void ScheduleTelling(NamespaceState& state);
 
 }  // namespace tensorkv
