@@ -131,9 +131,9 @@ void AddChangeable(CLI::App& command, NamespaceConfig& config) {
                      "sync: contributions that close a round after a time");
   AddParsed(command, "--quorum_grace", config.quorum_grace, ParseDurationOrZero,
             "That time, as 500ms");
-  AddParsed(command, "--round_timeout", config.round_timeout,
-            ParseDurationOrZero,
-            "sync: the time after which a round of too few contributions fails");
+  AddParsed(
+      command, "--round_timeout", config.round_timeout, ParseDurationOrZero,
+      "sync: the time after which a round of too few contributions fails");
   GradientGuard& guard = config.gradient_guard;
   AddChoice(command, "--non_finite", guard.on_non_finite,
             "apply, count, skip or refuse pushes that have Inf or NaN");
