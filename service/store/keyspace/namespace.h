@@ -121,8 +121,7 @@ class Namespace {
   // Has the next move send all keys.
   void EndMove();
   // Removes the keys whose names are `chosen`, as if they had never been: no
-  // call that waits, nor the observer, hears of it. Locks the mutex for some of
-  // them at a time.
+  // call that waits, nor the observer, hears of it. Locks the mutex many times.
   void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
   // Removes the keys of these names that are there, in the same way.
   void DropKeys(absl::Span<const std::string> names);
