@@ -16,6 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 const WatchFilter kAllKeys = {.prefix = ""};
+// Is more than any test reads.
+constexpr size_t kMaxLocks = 100;
 
 class ChangeLogTest : public ::testing::Test {
  protected:
@@ -34,8 +36,9 @@ class ChangeLogTest : public ::testing::Test {
                                 size_t max_changes = 100,
                                 uint64_t not_before = 0) {
     WatchReply reply;
-    EXPECT_TRUE(log_.Read({filter, not_before, max_changes, telling_}, position,
-                          reply));
+    EXPECT_TRUE(
+        log_.Read({filter, not_before, max_changes, kMaxLocks, telling_},
+                  position, reply));
     has_more_ = reply.has_more();
     std::vector<std::string> told;
     for (const v1::Change& each : reply.changes()) {
@@ -181,7 +184,7 @@ TEST_F(SmallChangeLogTest, ForgetsTheOldestWhereThereIsTooMuch) {
   WatchReply reply;
   uint64_t position = 0;
   const auto tell_all = [](absl::string_view) { return KeyTelling::kTold; };
-  EXPECT_FALSE(log_.Read({all, 0, 10, tell_all}, position, reply));
+  EXPECT_FALSE(log_.Read({all, 0, 10, kMaxLocks, tell_all}, position, reply));
 }
 
 TEST_F(SmallChangeLogTest, ForgetsAllWhereMoreHasChangedThanIsCollected) {
@@ -254,7 +257,8 @@ TEST_F(ChangeLogTest, TellsWhatIsWatchedAlone) {
   position_ = 0;
   WatchReply reply;
   const WatchFilter of_series = {.series = ""};
-  ASSERT_TRUE(log_.Read({of_series, 0, 10, telling_}, position_, reply));
+  ASSERT_TRUE(
+      log_.Read({of_series, 0, 10, kMaxLocks, telling_}, position_, reply));
   ASSERT_EQ(reply.changes_size(), 1);
   EXPECT_EQ(reply.changes(0).series(), "a");
   EXPECT_EQ(reply.changes(0).number(), 7);
