@@ -6,7 +6,7 @@ set -eu
 source tests/integration/server.sh
 
 require_python grpc numpy
-if [[ $* == *torch_test* || $* == *publishing_test* || $* == *diloco_test* ]]; then
+if [[ $* == *torch_test* || $* == *publishing_test* || $* == *diloco* ]]; then
   require_python torch
 fi
 if [[ $* == *deltas_test* ]]; then

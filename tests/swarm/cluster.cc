@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "service/cluster/placement_changes.h"
+#include "tests/swarm/elements.h"
 #include "tests/swarm/scheduler.h"
 
 namespace tensorkv::swarm {
@@ -140,6 +141,15 @@ const ClusterPlacement& Admin::Placement() {
     placement_ = records_.Read()->placement;
   }
   return placement_;
+}
+
+absl::Status Fill(Restoration& restoration,
+                  const std::vector<SavedSpace>& saved) {
+  for (const SavedSpace& each : saved) {
+    RETURN_IF_ERROR(restoration.Begin(each.name_space));
+    RETURN_IF_ERROR(restoration.Add(CopiesOf(each.keys)));
+  }
+  return restoration.Commit();
 }
 
 absl::Status ServerIsGone() {

@@ -179,6 +179,10 @@ class Server {
   std::unique_ptr<Moving> moving_;
 };
 
+// Restores all that was saved.
+absl::Status Fill(Restoration& restoration,
+                  const std::vector<SavedSpace>& saved);
+
 // What callers hear of one that has died.
 absl::Status ServerIsGone();
 

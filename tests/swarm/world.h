@@ -38,7 +38,7 @@ class World final : public WorldState {
 
  private:
   class Mirror;
-  class Reader;
+
   // --- Events (world.cc) -----------------------------------------------------
   void TakePart(const Action& action);
   void Repeat(const Action& action);
@@ -164,9 +164,6 @@ class World final : public WorldState {
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);
   void Restore(const Action& action);
-  // Restores all that was saved.
-  static absl::Status Fill(Restoration& restoration,
-                           const std::vector<SavedSpace>& saved);
   void EndRestore(const std::vector<SavedSpace>& saved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginAgain(Space& space, const SavedSpace& saved)

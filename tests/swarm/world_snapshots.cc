@@ -43,10 +43,8 @@ std::vector<SavedSpace> Joined(const std::vector<SavedSpace>& stages) {
   return spaces;
 }
 
-}  // namespace
-
 // Takes a snapshot at the pace of a disk or a network that the plan steps.
-class World::Reader final : public SnapshotSink {
+class Reader final : public SnapshotSink {
  public:
   // Is slow for that reason, if there is one.
   explicit Reader(std::optional<Pause> pause = std::nullopt) : pause_(pause) {}
@@ -74,6 +72,8 @@ class World::Reader final : public SnapshotSink {
   const std::optional<Pause> pause_;
   std::vector<SavedSpace> saved_;
 };
+
+}  // namespace
 
 void World::Snapshot(const Action& action) {
   {
@@ -190,15 +190,6 @@ void World::Restore(const Action& action) {
     --num_restoring_;
     if (status.ok()) EndRestore(saved);
   });
-}
-
-absl::Status World::Fill(Restoration& restoration,
-                         const std::vector<SavedSpace>& saved) {
-  for (const SavedSpace& each : saved) {
-    RETURN_IF_ERROR(restoration.Begin(each.name_space));
-    RETURN_IF_ERROR(restoration.Add(CopiesOf(each.keys)));
-  }
-  return restoration.Commit();
 }
 
 void World::EndRestore(const std::vector<SavedSpace>& saved) {

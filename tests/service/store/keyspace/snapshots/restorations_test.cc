@@ -31,6 +31,7 @@ using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::SnapshotsTest;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
+using ::testing::ElementsAre;
 
 using RestorationsTest = SnapshotsTest;
 
@@ -197,6 +198,28 @@ TEST_F(RestorationsTest, WorkerThatLeavesBeforeItRepeatsAStepIsToldItAgain) {
       restored, testing::RequestOfMember<LeaveRequest>("n", first)));
 
   EXPECT_EQ(testing::MakeNow(restored, join)->next_step(), 1u);
+}
+
+TEST_F(RestorationsTest, QuorumThatStillCountsForSomeStepsComesBack) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 3, .quorum = 2});
+  Init("s", "k");
+  BeginPush(SyncPushOf(/*rank=*/0, /*step=*/1, "k", 4));
+  ASSERT_OK(testing::MakeNow(store_, testing::UpdateOf("s", {}, {"quorum"})));
+
+  const KeptSnapshot snapshot = Taken("s");
+  ScriptedBackend backend;
+  MemoryTensorStore restored({}, &backend, &alarms_);
+  const auto restoration = restored.StartRestoration(OnExisting::kFail);
+  Fill(*restoration, snapshot);
+  ASSERT_OK(restoration->Commit());
+  KeptSnapshot again;
+  ASSERT_OK(restored.TakeSnapshot({"s"}, again));
+
+  for (const KeptSnapshot* each : {&snapshot, &std::as_const(again)}) {
+    const NamespaceSnapshot& name_space = each->namespaces[0];
+    EXPECT_EQ(name_space.config.quorum, 0u);
+    EXPECT_THAT(name_space.former_quorums, ElementsAre(FormerQuorum{1, 2}));
+  }
 }
 
 TEST_F(RestorationsTest, BudgetThatWasLoweredBelowUseIsRestored) {

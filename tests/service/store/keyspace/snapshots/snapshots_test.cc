@@ -567,28 +567,6 @@ TEST_F(SnapshotsTest, DeletesOfNoNamespaceDoNotLetADeletedOneComeBack) {
               StatusIs(absl::StatusCode::kAborted));
 }
 
-TEST_F(SnapshotsTest, QuorumThatStillCountsForSomeStepsComesBack) {
-  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 3, .quorum = 2});
-  Init("s", "k");
-  BeginPush(SyncPushOf(/*rank=*/0, /*step=*/1, "k", 4));
-  ASSERT_OK(testing::MakeNow(store_, testing::UpdateOf("s", {}, {"quorum"})));
-
-  const KeptSnapshot snapshot = Taken("s");
-  testing::ScriptedBackend backend;
-  MemoryTensorStore restored({}, &backend, &alarms_);
-  const auto restoration = restored.StartRestoration(OnExisting::kFail);
-  Fill(*restoration, snapshot);
-  ASSERT_OK(restoration->Commit());
-  KeptSnapshot again;
-  ASSERT_OK(restored.TakeSnapshot({"s"}, again));
-
-  for (const KeptSnapshot* each : {&snapshot, &std::as_const(again)}) {
-    const NamespaceSnapshot& name_space = each->namespaces[0];
-    EXPECT_EQ(name_space.config.quorum, 0u);
-    EXPECT_THAT(name_space.former_quorums, ElementsAre(FormerQuorum{1, 2}));
-  }
-}
-
 TEST_F(SnapshotsTest, GroupWhoseWorkersAreAllLostDoesNotHoldUpAMove) {
   CreateNamespace("n", {.mode = Mode::kSync, .num_workers = 2});
   Init("n", "k");
