@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 const WatchFilter kAllKeys = {.prefix = ""};
-// Is more than any test reads.
-constexpr size_t kMaxLocks = 100;
+// Is enough for whatever fits into a reply.
+constexpr size_t kMaxLocks = 10;
 
 class ChangeLogTest : public ::testing::Test {
  protected:
@@ -109,12 +109,15 @@ TEST_F(ChangeLogTest, LooksAtABoundedNumberOfChanges) {
   for (int i = 0; i < kNumChanges; ++i) Change(absl::StrCat("k", i), 1, 1);
   Tell(1);
 
-  EXPECT_THAT(Read(position_, {.key = "other"}), IsEmpty());
-  EXPECT_TRUE(has_more_);
-  EXPECT_GT(position_, 0);
-  EXPECT_LT(position_, log_.last());
-  EXPECT_THAT(Read(position_, {.key = "other"}), IsEmpty());
-  EXPECT_FALSE(has_more_);
+  int num_reads = 0;
+  do {
+    const uint64_t before = position_;
+    EXPECT_THAT(Read(position_, {.key = "other"}), IsEmpty());
+    ASSERT_GT(position_, before);
+    ++num_reads;
+  } while (has_more_);
+  EXPECT_EQ(position_, log_.last());
+  EXPECT_GT(num_reads, 1);
 }
 
 TEST_F(ChangeLogTest, NeverGoesBack) {
