@@ -1,8 +1,10 @@
 // Peers that send what no client would.
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -72,12 +74,23 @@ class RawPeer {
     if (!first.empty()) Send(first);
   }
 
-  // Returns false once the server has ended the connection.
-  bool Send(const std::string& bytes) {
-    char reply[4096];
-    while (recv(fd_.get(), reply, sizeof(reply), MSG_DONTWAIT) > 0) {
+  // Returns false once the server has ended the connection. A send that waits
+  // for room would wait for minutes then: the kernel asks a closed window ever
+  // rarer.
+  bool Send(absl::string_view bytes) {
+    while (!bytes.empty()) {
+      pollfd socket = {fd_.get(), POLLIN | POLLOUT | POLLRDHUP, 0};
+      if (poll(&socket, 1, -1) < 0) return false;
+      if (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) return false;
+      char reply[4096];
+      while (recv(fd_.get(), reply, sizeof(reply), MSG_DONTWAIT) > 0) {
+      }
+      const ssize_t sent = send(fd_.get(), bytes.data(), bytes.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno != EAGAIN) return false;
+      if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
     }
-    return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+    return true;
   }
 
   // Returns once the server has sent that, or ended the connection; false then.
