@@ -316,6 +316,7 @@ class ClientCoroutines(Coroutines):
     describe_snapshot = _awaited(Client.describe_snapshot)
     delete_snapshot = _awaited(Client.delete_snapshot)
     lease_snapshot = _awaited(Client.lease_snapshot)
+    watch = _awaited(Client.watch)
     unset_rule = _awaited(Client.unset_rule)
     set_multipliers = _awaited(Client.set_multipliers)
     unset_multipliers = _awaited(Client.unset_multipliers)

@@ -259,8 +259,10 @@ class SeriesTest(StoreTest):
             fetched = reader.fetch()
             self.assertEqual(fetched["0"].dtype, torch.bfloat16)
             self.assertEqual(number_of(fetched), number)
-            narrower = reader.fetch(dtype=torch.float8_e5m2)
-            self.assertEqual(narrower["0"].dtype, torch.float8_e5m2)
+            # Older versions of PyTorch have none that is narrower.
+            if hasattr(torch, "float8_e5m2"):
+                narrower = reader.fetch(dtype=torch.float8_e5m2)
+                self.assertEqual(narrower["0"].dtype, torch.float8_e5m2)
         self.assertEqual(self.client.stat("cast/0").dtype, "f32")
 
     def test_a_reader_that_keeps_nothing_gets_all(self):

@@ -128,7 +128,7 @@ class FederatedAveraging(federated.FederatedAveraging):
         return optimized, averaged
 
     _is_float = staticmethod(torch.is_floating_point)
-    _moved = staticmethod(moved)
+    _moved: Any = staticmethod(moved)
     _empty_like = staticmethod(torch.empty_like)
 
     def _on_host(self) -> List[torch.Tensor]:
