@@ -356,6 +356,7 @@ class CloseTest(StoreTest):
                 *("close", "embedded", "leave", "reconnect"),
                 "set_compression",
                 "join",  # It has takeover_timeout.
+                "watch",  # It makes no call; what it returns has timeouts.
             },
             tensorkv.KVStore: {
                 *("close", "is_capable", "leave", "set_gradient_compression"),
