@@ -201,7 +201,7 @@ std::optional<uint64_t> WorldState::MostOpenRounds(const Space& space) const {
   if (!is_stepped() || scheduler_->num_ready() > 0 || is_cluster() ||
       !HasHeadroom(plan_) || config.mode != Mode::kSync || space.plan.joins ||
       !space.plan.is_orderly || space.plan.is_updated || has_failed_device_ ||
-      has_moved_) {
+      has_moved_ || space.may_time_out) {
     return std::nullopt;
   }
   uint64_t most = 0;
