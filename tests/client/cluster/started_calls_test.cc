@@ -29,6 +29,7 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::NumThreads;
 using ::tensorkv::testing::StatusIs;
 using ::tensorkv::testing::TestCluster;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::SizeIs;
 
@@ -247,7 +248,10 @@ TEST(StartedClusterCallTest, CallsAtAServerThatIsDownEnd) {
   }
 
   for (const auto& end : ends) end->WaitForNotification();
-  EXPECT_THAT(statuses, Each(StatusIs(absl::StatusCode::kUnavailable)));
+  // Whoever comes after a try that took long has no time for one of its own.
+  EXPECT_THAT(statuses,
+              Each(AnyOf(StatusIs(absl::StatusCode::kUnavailable),
+                         StatusIs(absl::StatusCode::kDeadlineExceeded))));
 }
 
 }  // namespace
