@@ -33,7 +33,7 @@ struct DiffFlags {
   std::string prefix;
 };
 
-// How a key differs from one snapshot to the other.
+// Says how a key differs from one snapshot to the other.
 struct KeyChange {
   // "added", "removed", "reshaped", "converted" or "changed".
   std::string what;

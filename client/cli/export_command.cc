@@ -26,13 +26,13 @@ struct ExportFlags {
   Renaming renaming;
 };
 
-// What is to be exported.
+// Says what is to be exported.
 struct Export {
   // Without their offsets, named as in the file.
   std::vector<SafetensorsEntry> entries;
   // The key of each entry.
   std::vector<std::string> keys;
-  // What the file says of itself.
+  // The file is to say this of itself.
   std::string metadata;
 };
 

@@ -67,8 +67,7 @@ absl::Status RunRm(const KeyFlags& flags, Invocation& invocation) {
                    KeysToUse(flags.selection, invocation.client));
   DeleteReply deleted;
   if (!keys.empty()) {
-    // Of those that were listed, a key that somebody else has removed meanwhile
-    // is no error.
+    // It is no error that somebody else has removed a key since it was listed.
     ASSIGN_OR_RETURN(
         const uint64_t num_deleted,
         invocation.client.Delete(

@@ -11,11 +11,11 @@
 
 namespace tensorkv {
 
-// What one .safetensors file has.
+// Says what one .safetensors file has.
 struct SafetensorsFile {
   std::string path;
   std::vector<SafetensorsEntry> entries;
-  // What it says of itself, as SafetensorsMetadata gives it.
+  // The file says this of itself, as SafetensorsMetadata gives it.
   std::string metadata;
 };
 

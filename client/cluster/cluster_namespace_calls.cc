@@ -91,7 +91,7 @@ absl::Status IsOfAnotherKind(const std::string& name_space) {
       Reason::kNamespaceReplaced, {{"namespace", name_space}});
 }
 
-// What need not be known bounds a call by so long.
+// Bounds a question that a call can do without the answer of.
 constexpr absl::Duration kLongestAside = absl::Seconds(1);
 
 // Returns the servers that own keys by the newest placement that a server

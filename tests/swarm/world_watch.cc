@@ -36,7 +36,8 @@ std::string NameIn(const v1::Change& change) {
                                  : absl::StrCat("series ", change.series());
 }
 
-// Of a key that has moved two servers have told: the higher revision counts.
+// Adds what a server has told. Where two have told of a key, as one that has
+// moved, the higher revision counts.
 void Add(uint32_t server, const v1::Change& change, Watched& watched) {
   const bool is_key = change.series().empty();
   Watched::Told told = {.server = server,
