@@ -156,10 +156,14 @@ class World final : public WorldState {
   // The servers whose watches tell all of the namespace's keys.
   std::vector<uint32_t> WatchedServers(const Space& space);
   void CheckWatches();
-  void CompareWatched(uint32_t at);
+  // Has each server watched once. Returns whether none had anything to tell.
+  bool WatchInVain(uint32_t at);
+  // Returns what is wrong; nothing if what was told is what there is.
+  std::string CompareWatched(uint32_t at);
   // What there is, by key.
   absl::StatusOr<std::map<std::string, uint64_t>> ListThere(uint32_t at);
-  void CompareSeries(uint32_t at);
+  // Returns the newest number of each series.
+  std::map<std::string, uint64_t> ListSeries(uint32_t at);
 
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);

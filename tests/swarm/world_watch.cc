@@ -142,38 +142,42 @@ void World::TakeWatched(const Call& call, const WatchRequest& request,
 
 // REQUIRES: nothing is under way.
 void World::CheckWatches() {
-  constexpr int kMostCalls = 40;
+  // What has ended may not have been taken note of when a watch has waited in
+  // vain. Threads may do so only after many watches: time flies here.
+  const int max_calls = is_stepped() ? 40 : 4000;
   for (uint32_t at = 0; at < plan_.spaces.size(); ++at) {
-    // What the first one has waited for in vain may be told the next one: it
-    // may not have been taken note of when the call ended.
-    int num_in_vain = 0;
-    for (int i = 0; i < kMostCalls && num_in_vain < 2; ++i) {
-      std::vector<uint32_t> servers;
-      {
-        MutexLock lock(&mutex_);
-        servers = WatchedServers(spaces_[at]);
-      }
-      for (const uint32_t server : servers) {
-        Watch({.verb = Verb::kWatch,
-               .space = static_cast<uint8_t>(at),
-               .how = 3,
-               .number = 1001,
-               .server = static_cast<uint8_t>(server)});
-      }
-      EndWaits();
-      MutexLock lock(&mutex_);
-      Watched& watched = spaces_[at].watched;
-      const bool is_done = std::ranges::all_of(
-          servers, [&](uint32_t each) { return watched.at[each].is_done; });
-      num_in_vain = is_done ? num_in_vain + 1 : 0;
+    std::string fault;
+    for (int i = 0; i < max_calls; ++i) {
+      fault = "more and more, though all is quiet";
+      if (!WatchInVain(at)) continue;
+      Run([&] { fault = CompareWatched(at); });
+      if (is_stepped()) scheduler_->Settle();
+      if (fault.empty()) break;
     }
-    if (num_in_vain < 2) {
-      MutexLock lock(&mutex_);
-      Find("a watch is told more and more, though all is quiet");
-    }
-    Run([this, at] { CompareWatched(at); });
-    if (is_stepped()) scheduler_->Settle();
+    if (fault.empty()) continue;
+    MutexLock lock(&mutex_);
+    Find(absl::StrCat("a watch has told ", fault));
   }
+}
+
+bool World::WatchInVain(uint32_t at) {
+  std::vector<uint32_t> servers;
+  {
+    MutexLock lock(&mutex_);
+    servers = WatchedServers(spaces_[at]);
+  }
+  for (const uint32_t server : servers) {
+    Watch({.verb = Verb::kWatch,
+           .space = static_cast<uint8_t>(at),
+           .how = 3,
+           .number = 1001,
+           .server = static_cast<uint8_t>(server)});
+  }
+  EndWaits();
+  MutexLock lock(&mutex_);
+  Watched& watched = spaces_[at].watched;
+  return std::ranges::all_of(
+      servers, [&](uint32_t each) { return watched.at[each].is_done; });
 }
 
 absl::StatusOr<std::map<std::string, uint64_t>> World::ListThere(uint32_t at) {
@@ -195,19 +199,19 @@ absl::StatusOr<std::map<std::string, uint64_t>> World::ListThere(uint32_t at) {
   return there;
 }
 
-void World::CompareWatched(uint32_t at) {
+std::string World::CompareWatched(uint32_t at) {
   const auto there = ListThere(at);
-  if (!is_cluster()) CompareSeries(at);
+  const auto snapshots = ListSeries(at);
   MutexLock lock(&mutex_);
-  const Watched& watched = spaces_[at].watched;
+  Watched& watched = spaces_[at].watched;
   absl::Status status = there.status();
   for (const auto& [server, its] : watched.at) {
     if (!absl::IsNotFound(its.status)) status.Update(its.status);
   }
   if (!status.ok()) {
-    if (!HasHeadroom(plan_)) return;
-    return Find(absl::StrCat("a watch or a list failed, though all is quiet: ",
-                             status.ToString()));
+    if (!HasHeadroom(plan_)) return "";
+    return absl::StrCat("an error, or a list has failed, though all is quiet: ",
+                        status.ToString());
   }
   std::map<std::string, uint64_t> told;
   if (!watched.is_whole) told = *there;
@@ -216,25 +220,31 @@ void World::CompareWatched(uint32_t at) {
     told.erase(name);
     if (!last.is_deleted) told[name] = last.number;
   }
-  if (told == *there) return;
-  Find(absl::StrCat("a watch has told something else than there is:",
-                    Text(told), ", and there is", Text(*there)));
+  if (told != *there) {
+    return absl::StrCat("something else than there is:", Text(told),
+                        ", and there is", Text(*there));
+  }
+  for (const auto& [series, number] : snapshots) {
+    // Later ones may have gone since.
+    const uint64_t last = watched.told[absl::StrCat("series ", series)].number;
+    if (!watched.is_whole || last >= number) continue;
+    return absl::StrCat("snapshot ", last, " of ", series, ", and there is ",
+                        number);
+  }
+  return "";
 }
 
-void World::CompareSeries(uint32_t at) {
+std::map<std::string, uint64_t> World::ListSeries(uint32_t at) {
+  std::map<std::string, uint64_t> newest;
+  if (is_cluster()) return newest;
   ListSnapshotsRequest list;
   list.set_namespace_(plan_.spaces[at].name);
   const auto snapshots = testing::MakeNow(servers_[0]->store(), list);
-  MutexLock lock(&mutex_);
-  Watched& watched = spaces_[at].watched;
-  if (!snapshots.ok() || !watched.is_whole) return;
+  if (!snapshots.ok()) return newest;
   for (const v1::SnapshotStatus& each : snapshots->snapshots()) {
-    // Later ones may have gone since.
-    const std::string name = absl::StrCat("series ", each.series());
-    if (watched.told[name].number >= each.number()) continue;
-    Find(absl::StrCat("a watch has not told snapshot ", each.number(), " of ",
-                      each.series()));
+    newest[each.series()] = each.number();
   }
+  return newest;
 }
 
 }  // namespace tensorkv::swarm
