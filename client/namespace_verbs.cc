@@ -1,5 +1,7 @@
 #include "client/namespace_verbs.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -102,6 +104,29 @@ NamespaceVerbs::ListAllSnapshots(absl::string_view series_prefix) {
     RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
   } while (!request.page_token().empty());
   return snapshots;
+}
+
+absl::StatusOr<std::vector<v1::StepRecord>> NamespaceVerbs::DescribeNewestSteps(
+    uint64_t max_steps, uint64_t first_step, uint64_t last_step) {
+  // That of a page that is as long as can be.
+  constexpr uint64_t kMaxSteps = 128;
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  const uint64_t wanted = max_steps == 0 ? UINT64_MAX : max_steps;
+  std::vector<v1::StepRecord> steps;
+  DescribeStepsRequest request;
+  request.set_namespace_(*name_space_);
+  request.set_first_step(first_step);
+  request.set_last_step(last_step);
+  do {
+    request.set_page_size(
+        static_cast<uint32_t>(std::min(kMaxSteps, wanted - steps.size())));
+    ASSIGN_OR_RETURN(
+        DescribeStepsReply page,
+        calls_->Call(request, OptionsWithTimeout(end - SteadyNow())));
+    absl::c_move(*page.mutable_steps(), std::back_inserter(steps));
+    RETURN_IF_ERROR(NextPage(page.next_page_token(), request));
+  } while (!request.page_token().empty() && steps.size() < wanted);
+  return steps;
 }
 
 absl::Status NamespaceVerbs::SetRule(const RuleSpec& rule,

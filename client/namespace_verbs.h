@@ -68,6 +68,17 @@ class NamespaceVerbs : public ServerVerbs {
   absl::StatusOr<std::vector<v1::SnapshotStatus>> ListAllSnapshots(
       absl::string_view series_prefix = "");
 
+  // Returns one page of what the steps of a sync namespace were, the newest
+  // first; step.proto explains it. The request's namespace is filled in.
+  absl::StatusOr<DescribeStepsReply> DescribeSteps(
+      DescribeStepsRequest request = {}) {
+    return Call(std::move(request));
+  }
+  // Returns the newest `max_steps` of the steps from `first_step` to
+  // `last_step`, the newest first, within one timeout. 0: no bound.
+  absl::StatusOr<std::vector<v1::StepRecord>> DescribeNewestSteps(
+      uint64_t max_steps = 0, uint64_t first_step = 0, uint64_t last_step = 0);
+
   // Sets the rule by which pushes update all keys, or those that match the
   // pattern; SetMultipliers sets what multiplies their rates. The others remove
   // what was set for exactly that pattern. Errors: NotFound if there is none.

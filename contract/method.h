@@ -86,12 +86,13 @@ enum class Scope : uint8_t { kNamespace, kSomewhere, kServer };
   X(DeleteSnapshot)                  \
   X(LeaseSnapshot)
 
-// Methods about the options, rules, workers, watches and snapshots of a
+// Methods about the options, steps, rules, workers, watches and snapshots of a
 // namespace, with a request that has a name_space, and which a Namespace
 // answers by a method of that name. Stores, their dispatch, handlers and
 // connections treat them all alike, by this list.
 #define TENSORKV_NAMESPACE_METHODS(X) \
   X(UpdateNamespace)                  \
+  X(DescribeSteps)                    \
   X(SetRule)                          \
   X(UnsetRule)                        \
   X(SetMultipliers)                   \

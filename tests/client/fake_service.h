@@ -88,6 +88,7 @@ class FakeService : public v1::Data::Service,
   TENSORKV_FAKE_RPC(Watch)
   TENSORKV_FAKE_RPC(CreateNamespace)
   TENSORKV_FAKE_RPC(DescribeNamespace)
+  TENSORKV_FAKE_RPC(DescribeSteps)
   TENSORKV_FAKE_RPC(ListNamespaces)
   TENSORKV_FAKE_RPC(DeleteNamespace)
   TENSORKV_FAKE_RPC(UpdateNamespace)

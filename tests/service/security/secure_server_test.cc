@@ -79,6 +79,7 @@ const std::map<std::string, char>& Table() {
                                       {"CreateSnapshot", 'u'},
                                       {"ListSnapshots", 'r'},
                                       {"DescribeSnapshot", 'r'},
+                                      {"DescribeSteps", 'r'},
                                       {"DeleteSnapshot", 'u'},
                                       {"LeaseSnapshot", 'l'}};
   return *table;
