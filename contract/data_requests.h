@@ -49,9 +49,18 @@ struct InitReply {
   std::optional<PublishedSnapshot> published;
 };
 
+// What a push needs to know of a delta besides its bytes.
+struct PushedDelta final : RefCounted {
+  // Names the value that the delta changes, by its token.
+  std::string base;
+  // Is that of the bytes of the new value.
+  uint64_t digest = 0;
+};
+
 // A contribution to one key. Where `encoding` is set, `tensor` is the payload
 // of an encoded tensor, u8 of rank 1. Where `rows` is set, as a PushRows has
-// it, `tensor` has only these rows of the key, one below the other.
+// it, `tensor` has only these rows of the key, one below the other. Where
+// `delta` is set, `tensor` is a delta's bytes, u8 of rank 1.
 struct PushEntry {
   // Return the dtype and the shape of the contribution once it is decoded.
   DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
@@ -70,6 +79,7 @@ struct PushEntry {
   // Only with `rows`: the rows that are not named are updated too, as if a
   // contribution of zeros had come for them.
   bool update_all_rows = false;
+  RefPtr<const PushedDelta> delta;
 };
 
 struct PushRequest {
@@ -81,6 +91,8 @@ struct PushRequest {
   uint64_t namespace_uid = 0;
   // Has the call take a snapshot. A PushPull has none.
   std::optional<PublishAs> publish_as;
+  // Has the results have tokens. Neither a PushPull nor a PushRows has it.
+  bool with_tokens = false;
 };
 
 struct PushResult {
@@ -90,6 +102,8 @@ struct PushResult {
   Step step = 0;
   // True if the contribution was there already: it is not added again.
   bool repeated = false;
+  // Names the value of `version` where tokens were asked for; else empty.
+  std::string token;
 };
 
 struct PushReply {

@@ -127,10 +127,37 @@ struct Contribution {
   }
 };
 
+using PushedDeltaFields =
+    Fields<Bytes<v1::PushedDelta::kBaseFieldNumber, &PushedDelta::base>,
+           Fixed<v1::PushedDelta::kDigestFieldNumber, &PushedDelta::digest>>;
+
+// What a contribution says of a delta, which few are.
+struct DeltaOfEntry {
+  static constexpr Tag kTag = RunTag(v1::PushEntry::kDeltaFieldNumber);
+  static void Read(MessageReader& in, PushEntry& entry) {
+    if (in.Accept(kTag)) ReadPresent(in, entry);
+  }
+  static void Write(const PushEntry& entry, WireWriter& out) {
+    if (entry.delta) WritePresent(*entry.delta, out);
+  }
+
+ private:
+  ABSL_ATTRIBUTE_NOINLINE static void ReadPresent(MessageReader& in,
+                                                  PushEntry& entry) {
+    auto delta = MakeRefCounted<PushedDelta>();
+    in.ReadMessage([&] { PushedDeltaFields::Read(in, *delta); });
+    entry.delta = std::move(delta);
+  }
+  ABSL_ATTRIBUTE_NOINLINE static void WritePresent(const PushedDelta& delta,
+                                                   WireWriter& out) {
+    out.Message(kTag, [&] { PushedDeltaFields::Write(delta, out); });
+  }
+};
+
 using PushEntryFields =
     Fields<Text<v1::PushEntry::kKeyFieldNumber, &PushEntry::key>,
            Number<v1::PushEntry::kSkipFieldNumber, &PushEntry::skip>,
-           Contribution<v1::PushEntry>>;
+           Contribution<v1::PushEntry, DeltaOfEntry>>;
 
 using PushRowsEntryFields = Fields<
     Text<v1::PushRowsEntry::kKeyFieldNumber, &PushEntry::key>,
@@ -187,7 +214,8 @@ using ValueFields = Fields<
 using PushResultFields =
     Fields<Number<v1::PushResult::kVersionFieldNumber, &PushResult::version>,
            Number<v1::PushResult::kStepFieldNumber, &PushResult::step>,
-           Number<v1::PushResult::kRepeatedFieldNumber, &PushResult::repeated>>;
+           Number<v1::PushResult::kRepeatedFieldNumber, &PushResult::repeated>,
+           Bytes<v1::PushResult::kTokenFieldNumber, &PushResult::token>>;
 
 using PublishedFields =
     Fields<Number<v1::PublishedSnapshot::kNumberFieldNumber,

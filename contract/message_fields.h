@@ -94,11 +94,13 @@ using ReadFields =
            Fixed<Proto::kNamespaceUidFieldNumber, &Request::namespace_uid>,
            WorkerField<Proto, Request>>;
 
-template <typename Proto, typename EntryFields>
+// Lists the fields of a push, of which those of `Between` come before entries.
+template <typename Proto, typename EntryFields, typename... Between>
 using PushFields = Fields<
     ChangeFields<Proto, PushRequest>, WorkerField<Proto, PushRequest>,
     Number<Proto::kStepFieldNumber, &PushRequest::step>,
     Generated<Proto::kPublishAsFieldNumber, &PushRequest::publish_as>,
+    Between...,
     Entries<EntryFields, Proto::kEntriesFieldNumber, &PushRequest::entries>>;
 
 // Lists the fields of a pull before its dtype and its entries.
@@ -132,7 +134,10 @@ struct FieldsOf<SetStateRequest>
           Entries<SetStateEntryFields, v1::SetStateRequest::kEntriesFieldNumber,
                   &SetStateRequest::entries>> {};
 template <>
-struct FieldsOf<PushRequest> : PushFields<v1::PushRequest, PushEntryFields> {};
+struct FieldsOf<PushRequest>
+    : PushFields<v1::PushRequest, PushEntryFields,
+                 Number<v1::PushRequest::kWithTokensFieldNumber,
+                        &PushRequest::with_tokens>> {};
 template <>
 struct FieldsOf<PushRowsRequest>
     : PushFields<v1::PushRowsRequest, PushRowsEntryFields> {};

@@ -71,7 +71,7 @@ PushReply FromProto(const v1::PushResponse& proto) {
   reply.results.reserve(proto.results_size());
   for (const v1::PushResult& result : proto.results()) {
     reply.results.push_back(
-        {result.version(), result.step(), result.repeated()});
+        {result.version(), result.step(), result.repeated(), result.token()});
   }
   reply.published = PublishedIn(proto);
   return reply;
@@ -82,6 +82,7 @@ void ToProto(const PushReply& reply, v1::PushResponse* proto) {
     out.set_version(result.version);
     out.set_step(result.step);
     out.set_repeated(result.repeated);
+    out.set_token(result.token);
   }
   SetPublished(reply.published, proto);
 }

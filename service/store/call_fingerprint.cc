@@ -126,6 +126,7 @@ uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
     hasher.Add(entry.tensor);
     if (entry.encoding) hasher.Add(*entry.encoding);
     if (entry.weight != 1) hasher.Add(entry.weight);
+    if (entry.delta) hasher.AddAll(entry.delta->base, entry.delta->digest);
     if (!entry.rows) continue;
     hasher.AddAll(entry.update_all_rows, entry.rows->tensor());
   }

@@ -238,6 +238,7 @@ void RandomMessages::DrawWeight(Entry& entry) {
 
 void RandomMessages::MakeValid(v1::PushEntry& entry) {
   MakeValidContribution(entry);
+  if (entry.skip()) entry.clear_delta();
   DrawWeight(entry);
 }
 

@@ -23,11 +23,19 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
   entry.key = proto.key();
   entry.skip = proto.skip();
   if (entry.skip) {
-    if (!proto.has_tensor() && !proto.has_encoding()) return entry;
+    if (!proto.has_tensor() && !proto.has_encoding() && !proto.has_delta()) {
+      return entry;
+    }
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
   }
   if (proto.has_weight()) entry.weight = proto.weight();
+  if (proto.has_delta()) {
+    auto delta = MakeRefCounted<PushedDelta>();
+    delta->base = proto.delta().base();
+    delta->digest = proto.delta().digest();
+    entry.delta = std::move(delta);
+  }
   RETURN_IF_ERROR(DecodeContribution(proto, decode, &entry));
   return entry;
 }
@@ -77,6 +85,7 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
   if (proto.has_publish_as()) request.publish_as = proto.publish_as();
+  request.with_tokens = proto.with_tokens();
   const auto decode_entry = [decode](v1::PushEntry& entry) {
     return DecodePushEntry(entry, decode);
   };
@@ -93,12 +102,17 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);
   if (request.publish_as) *proto->mutable_publish_as() = *request.publish_as;
+  proto->set_with_tokens(request.with_tokens);
   for (const PushEntry& entry : request.entries) {
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_skip(entry.skip);
     if (entry.skip) continue;
     if (entry.weight != 1) out->set_weight(entry.weight);
+    if (entry.delta) {
+      out->mutable_delta()->set_base(entry.delta->base);
+      out->mutable_delta()->set_digest(entry.delta->digest);
+    }
     EncodeContribution(entry, encode, out);
   }
 }
@@ -170,7 +184,7 @@ PushReply DecodeResults(const RepeatedPtrField<v1::PushResult>& protos) {
   reply.results.reserve(protos.size());
   for (const v1::PushResult& result : protos) {
     reply.results.push_back(
-        {result.version(), result.step(), result.repeated()});
+        {result.version(), result.step(), result.repeated(), result.token()});
   }
   return reply;
 }
@@ -182,6 +196,7 @@ void EncodeResults(const PushReply& reply,
     out->set_version(result.version);
     out->set_step(result.step);
     out->set_repeated(result.repeated);
+    out->set_token(result.token);
   }
 }
 
