@@ -41,6 +41,8 @@ struct InitRequest {
 struct PublishedSnapshot {
   uint64_t number = 0;
   uint64_t revision = 0;
+  // Of a part: how many others were yet to come.
+  uint32_t parts_missing = 0;
 };
 
 struct InitReply {

@@ -221,7 +221,9 @@ using PublishedFields =
     Fields<Number<v1::PublishedSnapshot::kNumberFieldNumber,
                   &PublishedSnapshot::number>,
            Number<v1::PublishedSnapshot::kRevisionFieldNumber,
-                  &PublishedSnapshot::revision>>;
+                  &PublishedSnapshot::revision>,
+           Number<v1::PublishedSnapshot::kPartsMissingFieldNumber,
+                  &PublishedSnapshot::parts_missing>>;
 
 }  // namespace tensorkv::wire
 

@@ -149,7 +149,8 @@ py::dict Describe(const v1::SnapshotStatus& status) {
       "prefixes"_a = TextsOf(status.prefixes()),
       "num_keys"_a = OptionalNumber(status.has_num_keys(), status.num_keys()),
       "bytes"_a = OptionalNumber(status.has_bytes(), status.bytes()),
-      "num_leases"_a = status.num_leases(), "dtype"_a = dtype);
+      "num_leases"_a = status.num_leases(), "dtype"_a = dtype,
+      "num_parts"_a = status.num_parts());
 }
 
 py::dict Describe(const DescribeSnapshotReply& reply) {
@@ -169,7 +170,8 @@ py::dict Describe(const CreateSnapshotReply& reply) {
 
 py::dict Describe(const PublishedSnapshot& published) {
   return py::dict("number"_a = published.number,
-                  "revision"_a = published.revision);
+                  "revision"_a = published.revision,
+                  "parts_missing"_a = published.parts_missing);
 }
 
 py::dict Describe(const ServerStatus& status) {

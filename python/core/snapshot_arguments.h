@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "contract/duration.h"
@@ -25,7 +27,8 @@ using AtFields =
 using PublishFields =
     std::tuple<std::string, std::optional<uint64_t>, std::optional<uint64_t>,
                std::vector<std::string>, std::map<std::string, std::string>,
-               std::optional<double>, std::optional<uint32_t>, std::string>;
+               std::optional<double>, std::optional<uint32_t>, std::string,
+               std::optional<std::pair<uint32_t, uint32_t>>>;
 
 inline SnapshotReference ReferenceOf(const AtFields& at) {
   const auto& [series, number, at_least] = at;
@@ -46,7 +49,7 @@ inline std::optional<SnapshotReference> ReferenceOf(
 template <typename Message>
 Message SnapshotWanted(const PublishFields& fields) {
   const auto& [series, number, expected_latest, prefixes, metadata,
-               time_to_live, keep_last, dtype] = fields;
+               time_to_live, keep_last, dtype, part] = fields;
   Message message;
   message.set_series(series);
   if (number) message.set_number(*number);
@@ -61,6 +64,11 @@ Message SnapshotWanted(const PublishFields& fields) {
     message.set_keep_last(*keep_last > 0 ? *keep_last : UINT32_MAX);
   if (!dtype.empty()) {
     message.set_dtype(static_cast<v1::DType>(ValueOrThrow(ParseDType(dtype))));
+  }
+  if constexpr (std::is_same_v<Message, PublishAs>) {
+    if (!part) return message;
+    message.mutable_part()->set_index(part->first);
+    message.mutable_part()->set_count(part->second);
   }
   return message;
 }

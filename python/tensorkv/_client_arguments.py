@@ -86,6 +86,7 @@ def publish_fields(wanted: Optional[PublishAs]) -> Any:
         wanted.time_to_live,
         wanted.keep_last,
         "" if wanted.dtype is None else name_of(wanted.dtype),
+        wanted.part,
     )
 
 

@@ -13,6 +13,8 @@ PublishFields = Tuple[
     Dict[str, str],
     Optional[float],
     Optional[int],
+    str,
+    Optional[Tuple[int, int]],
 ]
 _Fields = Dict[str, Any]
 

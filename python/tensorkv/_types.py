@@ -95,7 +95,10 @@ class At:
 class PublishAs:
     """Has an init or a push take a snapshot of what there is when it is made.
 
-    The fields are those of `Client.create_snapshot`.
+    The fields are those of `Client.create_snapshot`, and `part`: (index, count)
+    of a snapshot that so many callers publish together. Each part has the keys
+    of its own call, or those below its own `prefixes`, and all say the same
+    `number`. Readers find the snapshot once all parts have come.
     """
 
     series: str
@@ -106,6 +109,7 @@ class PublishAs:
     time_to_live: Optional[float] = None
     keep_last: Optional[int] = None
     dtype: Any = None
+    part: Optional[Tuple[int, int]] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +124,8 @@ class Snapshot:
     # as for an init or a push, and for many keys below prefixes.
     num_keys: Optional[int] = None
     bytes: Optional[int] = None
+    # Of a part: how many others were yet to come.
+    parts_missing: int = 0
 
     @property
     def at(self) -> At:
@@ -175,6 +181,8 @@ class SnapshotStatus:
     # What readers get of floats that are no narrower, as "bf16"; None: what is
     # stored.
     dtype: Optional[str]
+    # Of how many parts it is made; 0: one call has taken it.
+    num_parts: int = 0
     # Only `describe_snapshot` tells these.
     leases: List[SnapshotLease] = dataclasses.field(default_factory=list)
     # What is kept of former values for it and for no newer snapshot.

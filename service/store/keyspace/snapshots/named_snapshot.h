@@ -28,6 +28,7 @@
 namespace tensorkv {
 
 struct Series;
+class SnapshotParts;
 
 // What a series keeps if it is to keep all.
 inline constexpr uint32_t kKeepAll = UINT32_MAX;
@@ -38,8 +39,9 @@ struct SnapshotTerms {
   std::string series;
   std::optional<uint64_t> number;
   std::optional<uint64_t> expected_latest;
-  // At least one; the empty one is of all keys.
+  // At least one, but for a part that has `keys`; the empty one is of all keys.
   std::vector<std::string> prefixes;
+  std::vector<std::string> keys;
   std::map<std::string, std::string> metadata;
   absl::Duration time_to_live = absl::InfiniteDuration();
   uint32_t keep_last = 0;
@@ -49,6 +51,10 @@ struct SnapshotTerms {
   uint64_t uid = 0;
   // Says that it is a share of a cluster's snapshot.
   bool is_share = false;
+  // Of a part: which one, and of how many parts the snapshot is made; 0: it is
+  // no part.
+  uint32_t part_index = 0;
+  uint32_t part_count = 0;
   // Counts the series, if that is new; NamedSnapshots::Check sets it.
   Reservation series_overhead;
 };
@@ -78,10 +84,13 @@ struct NamedSnapshot {
   };
   using Leases = std::map<SnapshotLeaseId, Lease>;
 
-  // Returns whether it has keys of that name: a slice has that of its key.
+  // Returns whether it has keys of that name: a slice has that of its key. Of a
+  // part that has others beside it, these count not.
   bool Has(absl::string_view name) const {
-    return std::any_of(prefixes.begin(), prefixes.end(),
-                       [key = WholeKeyOf(name)](const std::string& prefix) {
+    const absl::string_view key = WholeKeyOf(name);
+    return std::binary_search(keys.begin(), keys.end(), key) ||
+           std::any_of(prefixes.begin(), prefixes.end(),
+                       [key](const std::string& prefix) {
                          return absl::StartsWith(key, prefix);
                        });
   }
@@ -105,6 +114,10 @@ struct NamedSnapshot {
   uint64_t number_before = 0;
   uint64_t revision = 0;
   std::vector<std::string> prefixes;
+  // In order, each once.
+  std::vector<std::string> keys;
+  // Those that it belongs to, all of which go together; null: it is no part.
+  std::shared_ptr<SnapshotParts> parts;
   DType dtype = DType::kUnknown;
   std::map<std::string, std::string> metadata;
   absl::Time create_time;
@@ -180,8 +193,11 @@ struct Series {
   uint64_t leased_until = 0;
   size_t num_leased_first = 0;
   Snapshots snapshots;
-  // Shares of those of a cluster, by their uids.
+  // Shares of those of a cluster, and parts, by their uids; but for the part by
+  // whose revision a snapshot is called, which is among the snapshots.
   Snapshots shares;
+  // The parts, by their numbers, of what is not whole.
+  std::map<uint64_t, std::shared_ptr<SnapshotParts>> incomplete;
   // The last ones that have gone, the latest last.
   std::deque<Lost> lost;
   Reservation overhead;
