@@ -34,6 +34,25 @@ std::vector<std::string> KeysOf(const std::vector<Entry>& entries) {
   return keys;
 }
 
+// Pushes what `recovery` keeps.
+absl::Status PushKept(const Client& client, WorkerRecovery& recovery,
+                      const Contribution& contribution, const Attempt& attempt,
+                      Residuals& left) {
+  if (recovery.open().IsForgotten(contribution)) return absl::OkStatus();
+  Client pusher =
+      recovery.WithDeadline(attempt, client.WithCanceller(attempt.canceller));
+  const absl::StatusOr<PushReply> reply = WorkerRecovery::PushOnce(
+      pusher, attempt.as.worker, contribution.step, *contribution.entries);
+  if (!reply.ok()) {
+    absl::Status retried =
+        recovery.RetryContribution(contribution, reply.status(), attempt);
+    KeepIfPushed<PushRequest>(reply.status(), retried, left);
+    return retried;
+  }
+  left.Keep();
+  return recovery.TakeIn(*reply, contribution);
+}
+
 Client ReadingClient(const Client& client, const ReadOptions& options) {
   return client.Into(options.into).WithCanceller(options.canceller);
 }
@@ -88,13 +107,6 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
   // Nobody goes by what was read of another incarnation before.
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
-  // The worker would forget what a later round holds before that has closed.
-  if (status.config().late() == v1::LATE_CARRY) {
-    return absl::UnimplementedError(absl::StrCat(
-        "namespace ", client->name_space(),
-        ": expected one that refuses what is late: workers that recover by "
-        "themselves do not push again what was carried"));
-  }
   ASSIGN_OR_RETURN(
       const JoinReply reply,
       WorkerRecovery::Join(*client, options, status.uid(), environment));
@@ -162,7 +174,10 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
       recovery_->Keep(step, std::move(entries), options.canceller, left));
   const Attempt attempt = recovery_->Begin(options.canceller, options.timeout);
   const Client reader = ReadingClient(*client_, options);
-  if (recovery_->open().IsForgotten(contribution)) {
+  // The reply to a PushPull would not say what is carried.
+  if (recovery_->may_carry() || recovery_->open().IsForgotten(contribution)) {
+    RETURN_IF_ERROR(
+        PushKept(*client_, *recovery_, contribution, attempt, left));
     return PullRetrying(*recovery_, KeysOf(*contribution.entries),
                         options.dtype, attempt, reader);
   }
@@ -199,21 +214,8 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
   Residuals left(/*takes_casts=*/false);
   ASSIGN_OR_RETURN(const Contribution contribution,
                    recovery_->Keep(step, std::move(entries), canceller, left));
-  const Attempt attempt = recovery_->Begin(std::move(canceller), timeout);
-  if (recovery_->open().IsForgotten(contribution)) return absl::OkStatus();
-  Client client = recovery_->WithDeadline(
-      attempt, client_->WithCanceller(attempt.canceller));
-  const absl::StatusOr<PushReply> reply = WorkerRecovery::PushOnce(
-      client, attempt.as.worker, step, *contribution.entries);
-  if (!reply.ok()) {
-    absl::Status retried =
-        recovery_->RetryContribution(contribution, reply.status(), attempt);
-    KeepIfPushed<PushRequest>(reply.status(), retried, left);
-    return retried;
-  }
-  left.Keep();
-  recovery_->open().OnPushReply(*reply, contribution);
-  return absl::OkStatus();
+  return PushKept(*client_, *recovery_, contribution,
+                  recovery_->Begin(std::move(canceller), timeout), left);
 }
 
 absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries,

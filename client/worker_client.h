@@ -65,7 +65,9 @@ class WorkerRecovery;
 // ClientOptions::timeout is an error, since it may be applied.
 //
 // A worker that its group has gone on without may find rounds closed: what it
-// pushes to them is dropped, and step() is ahead.
+// pushes to them is dropped, and step() is ahead. With LATE_CARRY a later round
+// holds it: the entries are then copied, and kept until that round has closed,
+// as far as later calls of this worker show; a PushPull is two calls there.
 class WorkerClient {
  public:
   // Errors: those of Client::Connect, Client::Join and DescribeNamespace ·
@@ -138,7 +140,7 @@ class WorkerClient {
   bool was_lost() const { return was_lost_; }
 
   // Returns the highest step of which a contribution was dropped, since its
-  // round had closed without it; 0 if none was.
+  // round had closed without it; 0 if none was since the server went back.
   Step last_dropped_step() const;
 
   // Ends the membership, within a few seconds. After it pushes and barriers are

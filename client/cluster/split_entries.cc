@@ -348,6 +348,10 @@ PushResult JoinAnswers(const SplitEntry&,
                        absl::Span<const PushResult> answers) {
   PushResult result = answers.front();
   result.version = MinVersion(answers);
+  // Of what is carried in some slices, the last round to take any.
+  for (const PushResult& answer : answers) {
+    result.step = std::max(result.step, answer.step);
+  }
   result.repeated = absl::c_all_of(
       answers, [](const PushResult& answer) { return answer.repeated; });
   return result;

@@ -97,14 +97,26 @@ TEST_F(WorkerClientTest, PushWithoutAStepIsRefused) {
   EXPECT_THAT(script_.verbs, IsEmpty());
 }
 
-TEST_F(WorkerClientTest, NamespaceThatCarriesWhatIsLateIsNotJoined) {
-  script_.reply<DescribeNamespaceRequest>()
-      .mutable_status()
-      ->mutable_config()
-      ->set_late(v1::LATE_CARRY);
+// A reply to a PushPull would not say so.
+TEST_F(WorkerClientTest, PushSaysWhatIsCarried) {
+  v1::NamespaceConfig& config = *script_.reply<DescribeNamespaceRequest>()
+                                     .mutable_status()
+                                     ->mutable_config();
+  config.set_late(v1::LATE_CARRY);
+  config.set_max_open_rounds(4);
+  script_.reply<PushRequest>().results = {{.step = 9}};
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
 
-  EXPECT_THAT(Join({.name = "w1", .lease = kLongLease}).status(),
-              StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Pull"));
+  EXPECT_EQ(worker->step(), 8u);
+  // Though a pull of the key has succeeded since.
+  script_.statuses = {RoundFailed()};
+  script_.verbs.clear();
+  EXPECT_OK(worker->Pull({"w"}));
+  EXPECT_THAT(script_.verbs, ElementsAre("Pull", "Push", "Pull"));
+  EXPECT_EQ(script_.last<PushRequest>().step, 7u);
 }
 
 TEST_F(WorkerClientTest, RecoveryEndsWhenItsCallIsCancelled) {

@@ -12,6 +12,12 @@
 namespace tensorkv {
 namespace {
 
+bool HasKey(const std::vector<PushEntry>& entries, absl::string_view key) {
+  return std::any_of(
+      entries.begin(), entries.end(),
+      [key](const PushEntry& entry) { return entry.key == key; });
+}
+
 absl::Status WentBack(Step step, Step next) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
@@ -122,7 +128,50 @@ void OpenContributions::RemoveUpTo(Step step,
   for (const PushEntry& entry : entries) keys.insert(entry.key);
   for (auto kept = kept_.begin();
        kept != kept_.end() && kept->first.first <= step;) {
-    kept = RemoveKeys(kept, keys);
+    const bool may_be_open = kept->second.carried_to > step;
+    kept = may_be_open ? std::next(kept) : RemoveKeys(kept, keys);
+  }
+}
+
+void OpenContributions::RemoveCarried(Step step, const Keys& keys) {
+  for (auto kept = kept_.begin();
+       kept != kept_.end() && kept->first.first < step;) {
+    const Step carried_to = kept->second.carried_to;
+    const bool is_over = carried_to > 0 && carried_to <= step;
+    kept = is_over ? RemoveKeys(kept, keys) : std::next(kept);
+  }
+}
+
+void OpenContributions::RemoveTooLate(absl::string_view key) {
+  std::set<Step> steps;
+  for (auto kept = kept_.end(); kept != kept_.begin();) {
+    --kept;
+    const bool is_carried =
+        kept->second.carried_to > 0 && HasKey(*kept->second.entries, key);
+    if (is_carried) steps.insert(kept->first.first);
+    if (is_carried && steps.size() > max_open_rounds_) {
+      kept = RemoveKeys(kept, {key});
+    }
+  }
+}
+
+void OpenContributions::SetCarried(const Contribution& contribution,
+                                   Carried carried) {
+  MutexLock lock(&mutex_);
+  const Id id = {contribution.step, contribution.number};
+  if (Forgets(contribution) || !kept_.contains(id)) return;
+  for (auto& [step, entries] : carried) {
+    highest_step_ = std::max(highest_step_, contribution.step);
+    Keys keys;
+    for (const PushEntry& entry : entries) keys.insert(entry.key);
+    if (const auto kept = kept_.find(id); kept != kept_.end()) {
+      RemoveKeys(kept, keys);
+    }
+    const auto shared =
+        std::make_shared<const std::vector<PushEntry>>(std::move(entries));
+    kept_[{contribution.step, ++last_number_}] = {.entries = shared,
+                                                  .carried_to = step};
+    for (const absl::string_view key : keys) RemoveTooLate(key);
   }
 }
 
@@ -141,7 +190,10 @@ void OpenContributions::RemoveBelowOpenRounds(
     for (auto it = waiting.begin(); it != open; ++it)
       closed[*it].insert(entry.key);
   }
-  for (const auto& [id, keys] : closed) RemoveKeys(kept_.find(id), keys);
+  for (const auto& [id, keys] : closed) {
+    RemoveKeys(kept_.find(id), keys);
+    RemoveCarried(id.first, keys);
+  }
 }
 
 void OpenContributions::OnPushReply(const PushReply& reply,
@@ -175,7 +227,9 @@ void OpenContributions::RemoveWaiting(const std::vector<std::string>& keys,
   }
   for (const Id& id : ids) {
     const auto kept = kept_.find(id);
-    if (kept->second.waiting_since <= waiting) RemoveKeys(kept, read);
+    if (kept->second.waiting_since > waiting) continue;
+    RemoveKeys(kept, read);
+    RemoveCarried(id.first, read);
   }
 }
 
@@ -215,7 +269,8 @@ std::vector<OpenContributions::Contribution> OpenContributions::InOrder()
   MutexLock lock(&mutex_);
   std::vector<Contribution> contributions;
   for (const auto& [id, kept] : kept_) {
-    contributions.push_back({id.first, id.second, kept.entries});
+    contributions.push_back(
+        {id.first, id.second, kept.entries, kept.carried_to > 0});
   }
   return contributions;
 }
@@ -224,11 +279,7 @@ bool OpenContributions::Has(Step step, absl::string_view key) const {
   MutexLock lock(&mutex_);
   for (auto kept = kept_.lower_bound({step, 0});
        kept != kept_.end() && kept->first.first == step; ++kept) {
-    const std::vector<PushEntry>& entries = *kept->second.entries;
-    if (std::any_of(entries.begin(), entries.end(),
-                    [key](const PushEntry& e) { return e.key == key; })) {
-      return true;
-    }
+    if (HasKey(*kept->second.entries, key)) return true;
   }
   return false;
 }
@@ -248,8 +299,11 @@ bool OpenContributions::IsRepairable(const absl::Status& status) const {
 Step OpenContributions::NextStep(absl::FunctionRef<void()> begin_anew) {
   MutexLock lock(&mutex_);
   if (is_forgetting_) begin_anew();
+  const auto first = std::find_if(
+      kept_.begin(), kept_.end(),
+      [](const auto& kept) { return kept.second.carried_to == 0; });
   const Step lowest =
-      kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
+      first == kept_.end() ? highest_step_ + 1 : first->first.first;
   const Step next = std::max(first_step_, lowest);
   highest_known_ = is_forgetting_ ? next : std::max(highest_known_, next);
   is_forgetting_ = false;

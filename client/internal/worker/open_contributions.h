@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
@@ -32,6 +33,11 @@ namespace tensorkv {
 // for what it has contributed to; and when contributions wait at the server for
 // so many later steps of the key as it has rounds of a key open.
 //
+// A contribution whose round had closed without it may be carried: then it is
+// kept until the round that was to take it, or a later one, is known to be in
+// the value, or it is too late to be carried again. The worker's next step is
+// none of a contribution that is carried.
+//
 // When the server goes back to an earlier state, all contributions are
 // forgotten, and so is what is added until NextStep is called: it was made for
 // a state that is gone.
@@ -44,7 +50,11 @@ class OpenContributions {
     // Tells the calls of a step apart, in their order.
     uint64_t number = 0;
     Entries entries;
+    // The round of a later step is to take it.
+    bool is_carried = false;
   };
+  // By the step whose round is to take them, as replies name it.
+  using Carried = absl::btree_map<Step, std::vector<PushEntry>>;
 
   // The server has at most so many rounds of a key open; 0 where the namespace
   // has no rounds.
@@ -91,8 +101,12 @@ class OpenContributions {
   // earlier steps for its keys, whose rounds have closed too.
   void RemoveUpTo(const Contribution& contribution);
 
+  // Takes in that rounds of later steps are to take these entries of the
+  // contribution, which are kept as contributions of their own from now on.
+  void SetCarried(const Contribution& contribution, Carried carried);
+
   // Calls SetWaiting or RemoveUpTo, as the reply to the push of the
-  // contribution says.
+  // contribution says, of which SetCarried knows what is carried.
   void OnPushReply(const PushReply& reply, const Contribution& contribution);
 
   // Returns a number that tells RemoveWaiting which contributions wait at the
@@ -105,15 +119,17 @@ class OpenContributions {
   // Returns all contributions, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
 
-  // Returns whether there is an entry of that step for that key.
+  // Returns whether there is an entry of that step for that key, carried or
+  // not.
   bool Has(Step step, absl::string_view key) const;
   // Returns whether a call that failed so may succeed once all is pushed again.
   bool IsRepairable(const absl::Status& status) const;
 
-  // Returns the step to push next: the lowest of all contributions or, if there
-  // are none, the one after the highest that has waited or closed; but none
-  // below the first that the server awaits. The first call after GoBackTo ends
-  // the forgetting, and runs `begin_anew` before: it must not call this object.
+  // Returns the step to push next: the lowest of all contributions that are not
+  // carried or, if there are none, the one after the highest that has waited or
+  // closed; but none below the first that the server awaits. The first call
+  // after GoBackTo ends the forgetting, and runs `begin_anew` before: it must
+  // not call this object.
   Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});
 
  private:
@@ -126,6 +142,7 @@ class OpenContributions {
   struct Kept {
     Entries entries;
     uint64_t waiting_since = 0;  // 0: does not wait
+    Step carried_to = 0;         // 0: is not carried
   };
   using Id = std::pair<Step, uint64_t>;
   using KeptByStep = std::map<Id, Kept>;
@@ -138,8 +155,15 @@ class OpenContributions {
   // one.
   KeptByStep::iterator RemoveKeys(KeptByStep::iterator kept, const Keys& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes what is of steps up to `step` for the keys of `entries`.
+  // Removes what is for rounds of steps up to `step` of the keys of `entries`.
   void RemoveUpTo(Step step, const std::vector<PushEntry>& entries)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes what rounds of these keys of steps up to `step` were to take.
+  void RemoveCarried(Step step, const Keys& keys)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes what is carried for the key, but for the latest steps, of which
+  // there are as many as can be carried again.
+  void RemoveTooLate(absl::string_view key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes what is for rounds of these keys that cannot be open any more.
   void RemoveBelowOpenRounds(const std::vector<PushEntry>& entries)

@@ -62,6 +62,16 @@ std::vector<std::vector<PushEntry>> ByKey(
   return keys;
 }
 
+// Returns the contribution with some of its entries.
+WorkerRecovery::Contribution PartOf(
+    const WorkerRecovery::Contribution& contribution,
+    std::vector<PushEntry> entries) {
+  WorkerRecovery::Contribution part = contribution;
+  part.entries =
+      std::make_shared<const std::vector<PushEntry>>(std::move(entries));
+  return part;
+}
+
 // Returns whether any entry is of rows, as all are then.
 bool HasRows(const std::vector<PushEntry>& entries) {
   return std::any_of(entries.begin(), entries.end(),
@@ -117,6 +127,7 @@ WorkerRecovery::WorkerRecovery(Client& client, const WorkerOptions& options,
       is_repeatable_(name_space.config().mode() == v1::MODE_SYNC ||
                      name_space.config().mode() == v1::MODE_BOUNDED),
       has_rounds_(name_space.config().mode() == v1::MODE_SYNC),
+      may_carry_(name_space.config().late() == v1::LATE_CARRY),
       namespace_uid_(name_space.uid()),
       copies_(client_.transfer().max_idle_bytes,
               client_.transfer().max_idle_time, environment_.run_after),
@@ -177,6 +188,7 @@ absl::Status WorkerRecovery::JoinAgain(const Attempt& attempt) {
       open_.BeginWith(reply.next_step());
     } else {
       open_.GoBackTo(reply.next_step());
+      last_dropped_step_ = 0;
     }
     joined_ = {WorkerOf(reply.worker()), reply.server_incarnation()};
   }
@@ -206,6 +218,41 @@ absl::StatusOr<WorkerRecovery::Contribution> WorkerRecovery::Keep(
   return open_.Add(step, std::move(entries));
 }
 
+absl::Status WorkerRecovery::TakeIn(const PushReply& reply,
+                                    const Contribution& contribution) {
+  RETURN_IF_ERROR(KeepCarried(reply, contribution));
+  if (contribution.is_carried) {
+    // What is left waits in its own round, which is open again.
+    open_.SetWaiting(contribution);
+  } else {
+    open_.OnPushReply(reply, contribution);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerRecovery::KeepCarried(const PushReply& reply,
+                                         const Contribution& contribution) {
+  OpenContributions::Carried carried;
+  for (size_t i = 0; may_carry_ && i < reply.results.size(); ++i) {
+    const PushResult& result = reply.results[i];
+    const PushEntry& entry = (*contribution.entries)[i];
+    if (result.version == 0 && result.step > contribution.step) {
+      carried[result.step].push_back(entry);
+    } else if (result.version != 0 && contribution.is_carried) {
+      open_.RemoveKey(contribution, entry.key);
+    }
+  }
+  for (auto& [step, entries] : carried) {
+    if (options_.keeps_copies || contribution.is_carried) break;
+    const absl::Status copied = CopyTensors(entries, *copies_.pool());
+    if (copied.ok()) continue;
+    open_.Remove(contribution);
+    return copied;
+  }
+  open_.SetCarried(contribution, std::move(carried));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PushReply> WorkerRecovery::PushOnce(
     Client& client, const Worker& worker, Step step,
     std::vector<PushEntry> entries) {
@@ -227,7 +274,10 @@ absl::Status WorkerRecovery::AwaitRepeated(const std::vector<std::string>& keys,
     for (const PushEntry& entry : *contribution.entries) {
       if (read.contains(entry.key)) entries.push_back(entry);
     }
-    if (entries.empty()) continue;
+    // No pull waits for what is carried.
+    if (entries.empty() || contribution.is_carried) continue;
+    RETURN_IF_ERROR(FindCarried(contribution, entries, worker,
+                                WithDeadline(attempt, waiter)));
     absl::Status status = AwaitRound(worker, contribution.step, entries,
                                      WithDeadline(attempt, waiter));
     if (IsObsolete(status)) {
@@ -242,6 +292,21 @@ absl::Status WorkerRecovery::AwaitRepeated(const std::vector<std::string>& keys,
     for (const PushEntry& entry : entries) {
       open_.RemoveKey(contribution, entry.key);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerRecovery::FindCarried(const Contribution& contribution,
+                                         const std::vector<PushEntry>& entries,
+                                         const Worker& worker, Client pusher) {
+  if (!may_carry_) return absl::OkStatus();
+  for (std::vector<PushEntry>& each : ByKey(entries)) {
+    const Contribution part = PartOf(contribution, std::move(each));
+    const absl::StatusOr<PushReply> reply =
+        PushOnce(pusher, worker, part.step, *part.entries);
+    if (IsObsolete(reply.status())) continue;
+    RETURN_IF_ERROR(reply.status());
+    RETURN_IF_ERROR(KeepCarried(*reply, part));
   }
   return absl::OkStatus();
 }
@@ -398,32 +463,36 @@ absl::Status WorkerRecovery::PushAgain(Client client,
   // Some keys have no use for it; which ones shows one by one.
   if (IsObsolete(reply.status())) return PushKeysAgain(client, contribution);
   RETURN_IF_ERROR(reply.status());
-  open_.OnPushReply(*reply, contribution);
-  return absl::OkStatus();
+  return TakeIn(*reply, contribution);
 }
 
 absl::Status WorkerRecovery::PushKeysAgain(Client& client,
                                            const Contribution& contribution) {
   for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
-    const std::string key = entries.front().key;
-    const absl::Status status =
-        PushOnce(client, joined().worker, contribution.step, std::move(entries))
-            .status();
-    if (IsObsolete(status)) {
-      const bool is_closed = ReasonOf(status) == Reason::kStepClosed;
-      // Another server may have a slice of the key whose round is open.
-      if (is_closed && IsRepeating()) continue;
-      if (is_closed) {
-        last_dropped_step_ =
-            std::max<Step>(last_dropped_step_, contribution.step);
-      }
-      open_.RemoveKey(contribution, key);
-    } else {
-      RETURN_IF_ERROR(status);
+    const Contribution part = PartOf(contribution, std::move(entries));
+    const absl::StatusOr<PushReply> reply =
+        PushOnce(client, joined().worker, part.step, *part.entries);
+    if (IsObsolete(reply.status())) {
+      Forget(part, reply.status());
+      continue;
     }
+    RETURN_IF_ERROR(reply.status());
+    RETURN_IF_ERROR(KeepCarried(*reply, part));
   }
   open_.SetWaiting(contribution);
   return absl::OkStatus();
+}
+
+void WorkerRecovery::Forget(const Contribution& part,
+                            const absl::Status& status) {
+  const bool is_closed = ReasonOf(status) == Reason::kStepClosed;
+  // Another server may have a slice of the key whose round is open.
+  if (is_closed && IsRepeating()) return;
+  // What was carried may be in a round that is not remembered any more.
+  if (is_closed && !part.is_carried) {
+    last_dropped_step_ = std::max<Step>(last_dropped_step_, part.step);
+  }
+  open_.RemoveKey(part, part.entries->front().key);
 }
 
 }  // namespace tensorkv

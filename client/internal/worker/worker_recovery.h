@@ -74,7 +74,14 @@ class WorkerRecovery {
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
                                     const SharedCanceller& canceller,
                                     Residuals& left);
+  // Takes in the reply to a push of the contribution. What is carried is kept
+  // until long after the caller's pull, and so copied.
+  // Errors: ResourceExhausted.
+  absl::Status TakeIn(const PushReply& reply, const Contribution& contribution);
   OpenContributions& open() { return open_; }
+  // Returns whether the server may carry what is late: the replies to pushes
+  // say so, and those to pulls do not.
+  bool may_carry() const { return may_carry_; }
 
   // Return the first attempt at a verb, and the next one.
   Attempt Begin(SharedCanceller canceller,
@@ -138,6 +145,16 @@ class WorkerRecovery {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
   absl::Status PushKeysAgain(Client& client, const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // Keeps what the reply says to be carried apart from the contribution.
+  absl::Status KeepCarried(const PushReply& reply,
+                           const Contribution& contribution);
+  // Pushes some entries of the contribution again as `worker`, to hear what is
+  // carried.
+  absl::Status FindCarried(const Contribution& contribution,
+                           const std::vector<PushEntry>& entries,
+                           const Worker& worker, Client pusher);
+  // Forgets the part, of one key, for which no round has a use.
+  void Forget(const Contribution& part, const absl::Status& status);
 
   Client& client_;
   const WorkerOptions options_;
@@ -145,6 +162,7 @@ class WorkerRecovery {
   // True if the server knows a contribution again that it has.
   const bool is_repeatable_;
   const bool has_rounds_;
+  const bool may_carry_;
   const uint64_t namespace_uid_;
   const TrimmedPool copies_;
   OpenContributions open_;

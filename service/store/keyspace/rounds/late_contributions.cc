@@ -34,6 +34,12 @@ Step LateContributions::first() const {
   return first;
 }
 
+Step LateContributions::FirstOf(uint32_t rank) const {
+  const auto first = by_rank_.lower_bound({rank, 0});
+  const bool is_there = first != by_rank_.end() && first->first.first == rank;
+  return is_there ? first->first.second : UINT64_MAX;
+}
+
 std::optional<Contributor> LateContributions::Find(uint32_t rank,
                                                    Step step) const {
   const auto late = by_rank_.find({rank, step});

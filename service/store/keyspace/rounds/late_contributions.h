@@ -29,6 +29,8 @@ class LateContributions {
   bool empty() const { return by_rank_.empty(); }
   // Returns the lowest step of one, or UINT64_MAX.
   Step first() const;
+  // Returns the lowest step of one of that rank, or UINT64_MAX.
+  Step FirstOf(uint32_t rank) const;
   // Returns who has made the one of that rank to `step`.
   std::optional<Contributor> Find(uint32_t rank, Step step) const;
 

@@ -151,6 +151,9 @@ class Rounds {
   // Returns whether a round of a step up to `last` is open, or closed and not
   // applied, that the worker of `rank`, not a former one, has contributed to.
   bool Awaits(uint32_t rank, Step last) const;
+  // Returns the lowest step of a contribution of that rank that the next round
+  // is to take, or UINT64_MAX.
+  Step FirstLateOf(uint32_t rank) const { return late_.FirstOf(rank); }
   // Checks that no such round waits for workers that have left since that of
   // `rank` joined, so that it cannot close. Errors: Aborted (WORKER_LEFT).
   absl::Status CheckNobodyLeft(absl::string_view key, uint32_t rank,

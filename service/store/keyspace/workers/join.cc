@@ -55,14 +55,16 @@ Step FirstStepAfterLeave(const NamespaceState& state, uint32_t rank) {
 
 // Returns the step that a new worker of that rank is to push. A new process
 // does not have what its former self has pushed ahead; it goes on where a round
-// may yet fail that is to be pushed again. Keys are looked at for those alone
-// who come back: nobody has part in rounds before the first step of the rank.
+// may yet fail that is to be pushed again, or that is to take what came late.
+// Keys are looked at for those alone who come back: nobody has part in rounds
+// before the first step of the rank.
 Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
   Step step = state.mode->NextStepOf(rank);
   const Step first = std::max(state.workers->first_step_of(rank), Step{1});
   if (step <= first) return step;
   for (const StoredKey* key : state.keys_with_rounds) {
     while (step > first && key->rounds->Awaits(rank, step - 1)) --step;
+    step = std::min(step, std::max(first, key->rounds->FirstLateOf(rank)));
   }
   return step;
 }

@@ -100,6 +100,52 @@ TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
   EXPECT_THAT(TextOf(open_), ElementsAre("7:b", "8:a", "9:a"));
 }
 
+TEST_F(OpenContributionsTest, CarriedIsKeptUntilTheRoundThatHasItIsClosed) {
+  const auto late = Add(7, {"a", "b", "c"});
+  open_.SetCarried(
+      late, {{9, SkippedEntries({"a", "c"})}, {10, SkippedEntries({"b"})}});
+  EXPECT_THAT(TextOf(open_), ElementsAre("7:ac", "7:b"));
+  EXPECT_EQ(open_.NextStep(), 8u);
+  EXPECT_TRUE(open_.Has(7, "a"));
+
+  Hold(8, {"a", "b", "c"});
+  open_.RemoveWaiting({"a", "b", "c"}, open_.WaitingMark());
+  EXPECT_THAT(TextOf(open_), ElementsAre("7:ac", "7:b"));
+  Hold(9, {"a", "b"});
+  open_.RemoveWaiting({"a", "b"}, open_.WaitingMark());
+  EXPECT_THAT(TextOf(open_), ElementsAre("7:c", "7:b"));
+  open_.RemoveUpTo(Hold(10, {"b", "c"}));
+
+  EXPECT_THAT(TextOf(open_), IsEmpty());
+  EXPECT_EQ(open_.NextStep(), 11u);
+}
+
+// No more can be carried again.
+TEST_F(OpenContributionsTest, OnlyTheLatestStepsOfAKeyAreKeptThatAreCarried) {
+  for (Step step = 1; step <= 100; ++step) {
+    const auto late = Add(step, {"a", "b"});
+    open_.SetCarried(late, {{step + 2, SkippedEntries({"a"})}});
+    open_.RemoveKey(late, "b");
+  }
+
+  EXPECT_THAT(TextOf(open_), ElementsAre("97:a", "98:a", "99:a", "100:a"));
+  EXPECT_EQ(open_.NextStep(), 101u);
+}
+
+// A repeat may be held by another round than before.
+TEST_F(OpenContributionsTest, CarriedIsHeldByTheRoundThatWasToldLast) {
+  open_.SetCarried(Add(7, {"a"}), {{9, SkippedEntries({"a"})}});
+  const auto again = open_.InOrder().front();
+  EXPECT_TRUE(again.is_carried);
+
+  open_.SetCarried(again, {{10, SkippedEntries({"a"})}});
+  open_.RemoveUpTo(Hold(9, {"a"}));
+  EXPECT_THAT(TextOf(open_), ElementsAre("7:a"));
+  open_.RemoveUpTo(Hold(10, {"a"}));
+
+  EXPECT_THAT(TextOf(open_), IsEmpty());
+}
+
 TEST_F(OpenContributionsTest, WhatIsPushedAgainIsHeldAnew) {
   const auto contribution = Hold(7, {"a"});
   const uint64_t held = open_.WaitingMark();
