@@ -16,9 +16,9 @@ seconds of a reader's fetch, the first of a state and a later one, over
 loopback, and of XOR + zstd-3 without any transport; and seconds of the server's
 processors for that fetch.
 
-Then --fleet readers at --bases different states fetch the next one: seconds
-until all have it, and the server's processors for each; whether all are right
-is checked by a checksum.
+Then --fleet readers at --bases different states fetch the next one, and the one
+after it, for which all have the same: what the server's processors take for
+each. Whether all are right is checked by a checksum.
 """
 
 import argparse
@@ -187,28 +187,27 @@ class Fleet:
         seconds = time.monotonic() - begin
         return seconds, reader.bytes_read - before, checksum_of(state)
 
-    def fetch_all(self, number, threads):
-        """All of them, by so many threads; the time at which all have it."""
-        indices = iter(range(self._count))
+    def fetch_all(self, number, indices, threads=4):
+        """Checksums of what those of these indices have then."""
+        left = iter(indices)
         lock = threading.Lock()
-        states = {}
+        checksums = {}
 
         def work():
             while True:
                 with lock:
-                    index = next(indices, None)
+                    index = next(left, None)
                 if index is None:
                     return
-                # One state at a time, so that memory suffices.
-                state = self._readers[index].fetch(number=number)
-                states[index] = checksum_of(state)
+                # A state goes as the next comes, so that memory suffices.
+                checksums[index] = self.fetch(index, number)[-1]
 
         workers = [threading.Thread(target=work) for _ in range(threads)]
         for each in workers:
             each.start()
         for each in workers:
             each.join()
-        return time.monotonic(), [states.get(i) for i in range(self._count)]
+        return [checksums.get(index) for index in indices]
 
 
 def arrays(state):
@@ -322,57 +321,61 @@ def print_step(kind, rate, size, found):
 def measure_fleet(options):
     """Readers that are at different states."""
     processes = min(4, options.fleet)
+    fleet = [(i % processes, i // processes) for i in range(options.fleet)]
     counts = [
-        options.fleet // processes + (i < options.fleet % processes)
-        for i in range(processes)
+        sum(of == process for of, _ in fleet) for process in range(processes)
     ]
-    found = []
     with contextlib.ExitStack() as stack:
         run = Run(stack, options, "normal", options.megabytes, counts)
-        for turn in range(options.turns):
-            found.append(one_fleet(options, run, counts, turn))
-    seconds, used, other = (
-        statistics.median(each) for each in zip(*found)
+        found = [one_fleet(options, run, fleet, i) for i in range(options.turns)]
+    together, first, last = (
+        1e3 * statistics.median(each) for each in zip(*found)
     )
+    count = options.fleet
     print(
-        f"{options.fleet} readers at {options.bases} states, "
-        f"{run.size / 1e6:.0f} MB of bf16, lr {options.rate:.0e}: all have the "
-        f"next one, and the right one, after {seconds:.2f} s; the server's "
-        f"processors took {used:.2f} s, {1e3 * used / options.fleet:.1f} ms a "
-        f"reader; and {other:.2f} s where all had one state, "
-        f"{1e3 * other / options.fleet:.1f} ms a reader"
+        f"{count} readers at {options.bases} states, {run.size / 1e6:.0f} MB of "
+        f"bf16, lr {options.rate:.0e}: all have the right one next; CPU ms of "
+        f"the server: {together / count:.1f} a reader; where all have the same "
+        f"state, {first:.1f} for the first and {last:.1f} for reader {count}"
     )
 
 
-def one_fleet(options, run, counts, turn):
-    """Seconds until all have it, of the processors, and those for one base."""
+def one_fleet(options, run, fleet, turn):
+    """Seconds of the server's processors: for all, and for two of them."""
     run.begin(f"fleet{turn}", options.bases + 1)
     for number in range(1, options.bases + 1):
         run.trainer.call("step", options.rate)
-        run.trainer.call("publish")
-        # Each base has as many of the readers.
-        reader = 0
-        for fleet, count in zip(run.fleets, counts):
-            for index in range(count):
-                if reader % options.bases == number - 1:
-                    fleet.call("fetch", index, number)
-                reader += 1
-    first = next_of_fleet(options, run, counts, options.bases + 1)
-    second = next_of_fleet(options, run, counts, options.bases + 2)
+        checksum = run.trainer.call("publish")
+        # Each state has as many of the readers.
+        at_it = fleet[number - 1 :: options.bases]
+        fetch_by(run, at_it, number, checksum)
+
+    def next_state():
+        run.trainer.call("step", options.rate)
+        return run.trainer.call("publish")
+
+    number = options.bases + 1
+    together = fetch_by(run, fleet, number, next_state())
+    number, checksum = number + 1, next_state()
+    first = fetch_by(run, fleet[:1], number, checksum)
+    fetch_by(run, fleet[1:-1], number, checksum)
+    last = fetch_by(run, fleet[-1:], number, checksum)
     run.trainer.call("clear")
-    return *first, second[1]
+    return together, first, last
 
 
-def next_of_fleet(options, run, counts, number):
-    run.trainer.call("step", options.rate)
-    checksum = run.trainer.call("publish")
+def fetch_by(run, readers, number, checksum):
+    """Seconds of the server's processors for a fetch by all of these."""
+    shares = [
+        [index for of, index in readers if of == process]
+        for process in range(len(run.fleets))
+    ]
     before = run.used()
-    begin = time.monotonic()
-    ends = call_all(run.fleets, "fetch_all", number, 4)
-    used = run.used() - before
-    for (_, got), count in zip(ends, counts):
-        check(got == [checksum] * count)
-    return max(end for end, _ in ends) - begin, used
+    for fleet, share in zip(run.fleets, shares):
+        fleet.send("fetch_all", number, share)
+    for fleet, share in zip(run.fleets, shares):
+        check(fleet.receive() == [checksum] * len(share))
+    return run.used() - before
 
 
 def main():
