@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 """Measures what readers are sent after small steps, beside XOR + zstd-3.
 
-  bench/weights/deltas.py --ours=PACKAGE --server=BINARY --libraries=FOLDER
+  bench/weights/deltas.py --ours=PACKAGE --server=BINARY
 
-PACKAGE is the folder that has tensorkv/, and FOLDER one that pip installs into,
-with zstandard. torch is Debian's.
+PACKAGE is the folder that has tensorkv/. torch and zstandard are Debian's.
 
 A row is a step of bf16 weights with an f32 master: "normal", whose master moves
 by lr * normal, and "trained", of a transformer that AdamW trains here on the
@@ -33,7 +32,7 @@ import time
 import children
 from children import Child, Failed, call_all
 
-HERE = pathlib.Path(__file__).resolve()
+HERE = pathlib.Path(__file__).absolute()
 RATES = (1e-6, 3e-6, 1e-5)
 
 
@@ -235,10 +234,9 @@ class Run:
         self._server = server.pid
 
         def child(*arguments, log):
-            folders = [options.ours, options.libraries]
             made = Child(
                 *(HERE, *arguments),
-                folders=[pathlib.Path(each).resolve() for each in folders],
+                folders=[pathlib.Path(options.ours).resolve()],
                 log=f"{folder}/{log}",
             )
             stack.callback(made.end)
@@ -388,7 +386,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--ours", required=True)
     parser.add_argument("--server", required=True)
-    parser.add_argument("--libraries", required=True)
     parser.add_argument(
         "--megabytes", type=float, default=100, help="of the model as f32"
     )

@@ -7,8 +7,9 @@ use.
 
 PACKAGE is the folder that has tensorkv/, and the others are those that pip
 installs into by --target (or site-packages of an environment): safetensors and
-redis[hiredis]; ray; mooncake-transfer-engine-non-cuda. What is not named, does
-not start or fails is told as "not run". redis-server and torch are Debian's.
+redis[hiredis], unless Python has them; ray; mooncake-transfer-engine-non-cuda.
+What is not there, does not start or fails is told as "not run". redis-server
+and torch are Debian's.
 
 One publisher and readers are processes of this machine. A model of 301 tensors
 is published as f32 and as bf16, and all of it changes each time; "ours,
@@ -203,9 +204,11 @@ def folders_of(kind, options):
     if option is None:
         return []
     folder = getattr(options, option)
-    if folder is None:
+    if folder is not None:
+        return [pathlib.Path(folder).resolve()]
+    if option in ("ray", "mooncake"):
         raise Failed(f"--{option} was not given")
-    return [pathlib.Path(folder).resolve()]
+    return []
 
 
 def rows_of(kind):
