@@ -138,12 +138,12 @@ class Server:
 
 
 def start_ours(binary, folder, *flags):
-    """Our server and its address."""
+    """Our server, and its address; ready[2] is that of its metrics."""
     server = Server(
         *(binary, "--device=cpu", "--listen=127.0.0.1:0"),
         *("--metrics_listen=127.0.0.1:0", *flags),
         log=f"{folder}/server",
-        ready=r" ready listen=(\S+)",
+        ready=r" ready listen=(\S+).* metrics=(\S+)",
     )
     return server, server.ready[1]
 

@@ -19,11 +19,13 @@ import argparse
 import contextlib
 import pathlib
 import random
+import re
 import statistics
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 import children
 from children import Child, call_all
@@ -73,7 +75,6 @@ class Watchers:
     def __init__(self, address, count, prefix, interval):
         import tensorkv
 
-        self._told = 0
         self._begun = threading.Semaphore(0)
         client = None
         for i in range(count):
@@ -86,14 +87,14 @@ class Watchers:
         for _ in range(count):
             self._begun.acquire()
 
+    def ready(self):
+        """Answered once there is this object."""
+
     def _watch(self, watch):
         watch.begin()
         self._begun.release()
         while True:
-            self._told += len(watch.next())
-
-    def told(self):
-        return self._told
+            watch.next()
 
 
 class Case:
@@ -103,7 +104,7 @@ class Case:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         server, address = children.start_ours(options.server, folder)
         stack.callback(server.end)
-        self.server = server.pid
+        self._metrics = server.ready[2]
         self.taken = []
 
         def child(*arguments, log, nice=0):
@@ -118,22 +119,26 @@ class Case:
 
         self.writer = child("--writer", address, log="writer")
         self.writer.call("take_snapshots", snapshots)
-        self.watchers = []
-        if watched is not None:
-            count = options.watchers // PROCESSES
-            self.watchers = [
-                child(
-                    *("--watchers_of", address, count, watched),
-                    options.interval,
-                    log=f"watchers{i}",
-                    nice=19,
-                )
-                for i in range(PROCESSES)
-            ]
-        self.told()
+        if watched is None:
+            return
+        count = options.watchers // PROCESSES
+        watchers = [
+            child(
+                *("--watchers_of", address, count, watched, options.interval),
+                log=f"watchers{i}",
+                nice=19,
+            )
+            for i in range(PROCESSES)
+        ]
+        # They answer once all watches have begun.
+        call_all(watchers, "ready")
 
     def told(self):
-        return sum(call_all(self.watchers, "told"))
+        """How many changes the server has told."""
+        with urllib.request.urlopen(f"http://{self._metrics}/metrics") as page:
+            text = page.read().decode()
+        told = re.findall(r"^tensorkv_changes_told_total\S* (\S+)", text, re.M)
+        return int(sum(map(float, told)))
 
     def push(self, count):
         self.taken.append(self.writer.call("push", count))

@@ -399,6 +399,44 @@ TEST_F(NamedSnapshotsTest, AWriterLooksAtOneHoweverManyThereAre) {
   EXPECT_LE(num_looks, 10 * 10'000);
 }
 
+// Whether the same keys change between any two of them, or others.
+TEST_F(NamedSnapshotsTest, RetainOfAModelWhatHasChangedBetweenThem) {
+  constexpr int kNumKeys = 100;
+  constexpr int kNumChanged = 10;
+  constexpr int kNumSnapshots = 8;
+  constexpr int64_t kElements = 4096;
+  constexpr uint64_t kChangedBytes = kNumChanged * kElements * sizeof(float);
+  for (const int first_step : {0, kNumChanged}) {
+    const std::string model = absl::StrCat("model", first_step, "/");
+    InitRequest init;
+    for (int i = 0; i < kNumKeys; ++i) {
+      init.entries.push_back({absl::StrCat(model, i), Full({kElements}, 0)});
+    }
+    ASSERT_OK(InitNow(store_, std::move(init)));
+    const uint64_t before = Summary().memory.retained;
+
+    for (int i = 0; i < kNumSnapshots; ++i) {
+      ASSERT_OK(Create(CreateOf(model)));
+      PushRequest push;
+      for (int j = 0; j < kNumChanged; ++j) {
+        push.entries.push_back({.key = absl::StrCat(model, i * first_step + j),
+                                .tensor = Full({kElements}, i + 1)});
+      }
+      ASSERT_OK(Push(std::move(push)));
+    }
+
+    const uint64_t retained = Summary().memory.retained - before;
+    EXPECT_GE(retained, kNumSnapshots * kChangedBytes);
+    EXPECT_LE(retained, kNumSnapshots * (kChangedBytes + kChangedBytes / 20));
+    for (int i = 0; i < kNumSnapshots; ++i) {
+      const int value = first_step == 0 ? i : 0;
+      EXPECT_THAT(
+          Pull(absl::StrCat(model, i * first_step), SnapshotOf(model, i + 1)),
+          IsOkAndHolds(HasTensor(IsFilledWith(value))));
+    }
+  }
+}
+
 TEST_F(NamedSnapshotsTest, AWriterLooksAtNoLeases) {
   ASSERT_OK(InitNow(store_, {.entries = {{"k", Full({2}, 1)}}}));
   ASSERT_OK(Create(CreateOf("s")));

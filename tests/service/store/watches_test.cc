@@ -401,6 +401,45 @@ TEST_F(WatchesTest, CostsWritersTheSameForAnyNumberOfWatches) {
   }
 }
 
+// Who changes a value that a snapshot has keeps that, for one as for many.
+TEST_F(WatchesTest, CostsWritersTheSameForAnyNumberOfWatchesAndSnapshots) {
+  InitKeys(0, 100);
+  const auto take_snapshots = [this](int count) {
+    CreateSnapshotRequest request;
+    request.set_series("s");
+    for (int i = 0; i < count; ++i) ASSERT_OK(MakeNow(store_, request));
+  };
+  const auto looks_of_push = [this] {
+    const uint64_t before = num_looks;
+    Push("k1");
+    alarms_.Advance(absl::Milliseconds(100));
+    store_.FenceReads();  // wakes all calls that wait for keys or rounds
+    return num_looks - before;
+  };
+  const uint64_t with_none = looks_of_push();
+  take_snapshots(1);
+  const uint64_t with_one = looks_of_push();
+  take_snapshots(10'000);
+  WatchRequest request = Begin();
+  request.set_series("s");
+  WatchRequest other = request;
+  other.set_prefix("other");
+  other.set_series("other");
+  std::vector<WatchAnswer> waiting;
+  std::vector<WatchAnswer> others;
+  for (int i = 0; i < 1000; ++i) {
+    waiting.push_back(Start(request));
+    others.push_back(Start(other));
+  }
+
+  EXPECT_EQ(looks_of_push(), with_one);
+  EXPECT_EQ(looks_of_push(), with_none);
+
+  EXPECT_LE(with_one, 8);
+  for (const WatchAnswer& answer : waiting) EXPECT_TRUE(answer.HasArrived());
+  for (const WatchAnswer& answer : others) EXPECT_FALSE(answer.HasArrived());
+}
+
 class SmallWatchesTest : public WatchesTest {
  protected:
   // What is remembered is bounded by 64 KiB then.
