@@ -25,6 +25,9 @@ void AddNamespaceCommands(CLI::App& app, Action& action);
 // Adds workers.
 void AddWorkersCommand(CLI::App& app, Action& action);
 
+// Adds rounds.
+void AddRoundsCommand(CLI::App& app, Action& action);
+
 // Adds rule set, rule unset, rule get, rule tune.
 void AddRuleCommands(CLI::App& app, Action& action);
 

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/cli/plain_text.h"
+#include "client/cli/step_text.h"
 #include "contract/proto_codec.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"
@@ -46,6 +47,16 @@ const Message& MessageIn(const Message& message, const FieldDescriptor& field,
 std::optional<std::string> TextOfOne(const Message& message) {
   if (const auto* rule = DynamicCastToGenerated<v1::Rule>(&message)) {
     return FromProto(*rule).ToString();
+  }
+  if (const auto* list =
+          DynamicCastToGenerated<v1::StepContributors>(&message)) {
+    return TextOf(*list);
+  }
+  if (const auto* failure = DynamicCastToGenerated<v1::StepFailure>(&message)) {
+    return TextOf(*failure);
+  }
+  if (const auto* worker = DynamicCastToGenerated<v1::StepWorker>(&message)) {
+    return TextOf(*worker);
   }
   if (const auto* time =
           DynamicCastToGenerated<google::protobuf::Timestamp>(&message)) {

@@ -60,6 +60,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddKeyCommands(app, action);
   AddNamespaceCommands(app, action);
   AddWorkersCommand(app, action);
+  AddRoundsCommand(app, action);
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
   AddClusterCommands(app, action);

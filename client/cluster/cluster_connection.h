@@ -54,8 +54,7 @@ class ClusterConnection final : public TaskConnection {
   explicit ClusterConnection(ClusterServersOptions options)
       : servers_(std::move(options)) {}
 
-  // Return the newest placement that is known, and the snapshot that a call
-  // means, as ClusterServers and ClusterSnapshots do.
+  // Do what ClusterServers and ClusterSnapshots do.
   Task<absl::StatusOr<PlacementPtr>> Placement(const CallLimit& limit) {
     return servers_.Placement(limit);
   }
@@ -78,8 +77,7 @@ class ClusterConnection final : public TaskConnection {
   template <typename Request>
   Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
                             const CallLimit& limit);
-  // Returns the answer of each of the servers. Errors: the one that
-  // MostActionableError chooses.
+  // Returns the answer of each of the servers, or the MostActionableError.
   template <typename Request>
   Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskEach(
       absl::Span<const std::string> servers, const Request& request,
@@ -181,6 +179,8 @@ class ClusterConnection final : public TaskConnection {
       const DescribeNamespaceRequest& request, const CallLimit& limit);
   Task<absl::StatusOr<ListNamespacesReply>> Route(
       const ListNamespacesRequest& request, const CallLimit& limit);
+  Task<absl::StatusOr<DescribeStepsReply>> Route(
+      const DescribeStepsRequest& request, const CallLimit& limit);
   // Creates at another server the namespace that the home has, whose uid the
   // request names. Removes an earlier one of that name, which a deletion has
   // left there, unless it has keys: its home may have lost it.

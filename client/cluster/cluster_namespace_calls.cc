@@ -20,6 +20,7 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/merged_steps.h"
 #include "client/cluster/merged_watch.h"
 #include "client/cluster/share_outcomes.h"
 #include "contract/duration.h"
@@ -90,6 +91,9 @@ absl::Status IsOfAnotherKind(const std::string& name_space) {
           "not), while the call was made")),
       Reason::kNamespaceReplaced, {{"namespace", name_space}});
 }
+
+// Bounds how often a namespace may be replaced while its steps are asked for.
+constexpr int kMostAttemptsOfSteps = 10;
 
 // Bounds a question that a call can do without the answer of.
 constexpr absl::Duration kLongestAside = absl::Seconds(1);
@@ -247,6 +251,35 @@ Task<absl::StatusOr<ListNamespacesReply>> ClusterConnection::Route(
                       co_await servers_.Placement(limit));
   pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
   co_return MergePages(std::move(pages), request.page_size());
+}
+
+Task<absl::StatusOr<DescribeStepsReply>> ClusterConnection::Route(
+    const DescribeStepsRequest& request, const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const auto servers,
+                      co_await servers_.HomeFirst(request.namespace_(), limit));
+  for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                        co_await KnowAt(servers.front(), request.namespace_(),
+                                        request.namespace_uid(), limit));
+    DescribeStepsRequest made = request;
+    NameUid(known, made);
+    auto pages = co_await servers_.AtEach(servers, made, limit);
+    const bool finds_another = IsOfFormerNamespace(pages.front().status()) &&
+                               request.namespace_uid() == 0;
+    if (finds_another && attempt < kMostAttemptsOfSteps) {
+      namespaces_.Forget(request.namespace_(), known.uid);
+      continue;
+    }
+    CO_RETURN_IF_ERROR(pages.front().status());
+    // What a deletion has left at a server counts for nothing.
+    std::erase_if(pages, [](const absl::StatusOr<DescribeStepsReply>& page) {
+      return IsOfFormerNamespace(page.status());
+    });
+    CO_ASSIGN_OR_RETURN(std::vector<DescribeStepsReply> all,
+                        AllOf(std::move(pages)));
+    co_return MergeSteps(std::move(all), request.page_size(),
+                         known.is_mirrored);
+  }
 }
 
 // All wait at the same time. Where the first of them has an answer, those that

@@ -32,6 +32,11 @@ std::vector<std::string> TextsOf(
   return {texts.begin(), texts.end()};
 }
 
+std::vector<uint32_t> RanksOf(
+    const google::protobuf::RepeatedField<uint32_t>& ranks) {
+  return {ranks.begin(), ranks.end()};
+}
+
 double SecondsSinceEpoch(const google::protobuf::Timestamp& proto) {
   return absl::ToDoubleSeconds(DecodeTime(proto) - absl::UnixEpoch());
 }
@@ -183,6 +188,58 @@ py::dict Describe(const ServerStatus& status) {
                   "used_bytes"_a = status.used_bytes(),
                   "max_message_bytes"_a = status.max_message_bytes(),
                   "max_entries"_a = status.max_entries());
+}
+
+py::dict Describe(const v1::StepContribution& contribution) {
+  py::object weight = py::none();
+  if (contribution.has_weight()) weight = py::float_(contribution.weight());
+  return py::dict(
+      "rank"_a = contribution.rank(),
+      "carried_from"_a = OptionalNumber(contribution.carried_from() != 0,
+                                        contribution.carried_from()),
+      "skipped"_a = contribution.skipped(), "weight"_a = weight);
+}
+
+py::dict Describe(const v1::StepContributors& list) {
+  return py::dict("contributions"_a = DescribeAll(list.contributions()),
+                  "missing"_a = RanksOf(list.missing()),
+                  "num_keys"_a = list.num_keys(),
+                  "keys"_a = TextsOf(list.keys()));
+}
+
+py::dict Describe(const v1::StepFailure& failure) {
+  return py::dict(
+      "reason"_a = failure.reason(), "ranks"_a = RanksOf(failure.ranks()),
+      "came"_a = RanksOf(failure.came()), "num_rounds"_a = failure.num_rounds(),
+      "keys"_a = TextsOf(failure.keys()));
+}
+
+py::dict Describe(const v1::StepWorker& worker) {
+  return py::dict("rank"_a = worker.rank(), "name"_a = worker.name(),
+                  "late_refused"_a = worker.late_refused(),
+                  "late_carried"_a = worker.late_carried(),
+                  "late_taken"_a = worker.late_taken(),
+                  "late_dropped"_a = worker.late_dropped(),
+                  "duplicates_refused"_a = worker.duplicates_refused(),
+                  "guard_clipped"_a = worker.guard_clipped(),
+                  "guard_skipped"_a = worker.guard_skipped(),
+                  "guard_refused"_a = worker.guard_refused(),
+                  "greatest_norm"_a = worker.greatest_norm());
+}
+
+py::dict Describe(const v1::StepRecord& record) {
+  py::object last_end = py::none();
+  if (record.has_last_end_time()) {
+    last_end = py::float_(SecondsSinceEpoch(record.last_end_time()));
+  }
+  return py::dict("step"_a = record.step(), "last_end"_a = last_end,
+                  "rounds_closed"_a = record.rounds_closed(),
+                  "rounds_failed"_a = record.rounds_failed(),
+                  "contributors"_a = DescribeAll(record.contributors()),
+                  "rounds_unlisted"_a = record.rounds_unlisted(),
+                  "failures"_a = DescribeAll(record.failures()),
+                  "failures_unlisted"_a = record.failures_unlisted(),
+                  "workers"_a = DescribeAll(record.workers()));
 }
 
 }  // namespace tensorkv::python

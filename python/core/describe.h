@@ -21,6 +21,11 @@ pybind11::dict Describe(const DescribeSnapshotReply& reply);
 pybind11::dict Describe(const CreateSnapshotReply& reply);
 pybind11::dict Describe(const PublishedSnapshot& published);
 pybind11::dict Describe(const ServerStatus& status);
+pybind11::dict Describe(const v1::StepContribution& contribution);
+pybind11::dict Describe(const v1::StepContributors& list);
+pybind11::dict Describe(const v1::StepFailure& failure);
+pybind11::dict Describe(const v1::StepWorker& worker);
+pybind11::dict Describe(const v1::StepRecord& record);
 
 template <typename Statuses>
 pybind11::list DescribeAll(const Statuses& all) {

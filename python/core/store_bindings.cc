@@ -176,6 +176,12 @@ void Store::RegisterNamespaces(py::class_<Store>& store) {
                return client.DescribeNamespace(name);
              }));
            })
+      .def("describe_steps",
+           [](Store& store, uint64_t newest, uint64_t first, uint64_t last) {
+             return DescribeAll(store.Call([=](Client client) {
+               return client.DescribeNewestSteps(newest, first, last);
+             }));
+           })
       .def("list_namespaces",
            [](Store& store) {
              return DescribeAll(store.Call(

@@ -12,6 +12,13 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 from tensorkv._core import version as __version__
 from tensorkv._create import create
 from tensorkv._snapshots import LeasedSnapshot
+from tensorkv._step_records import (
+    StepContribution,
+    StepContributors,
+    StepFailure,
+    StepRecord,
+    StepWorker,
+)
 from tensorkv._types import (
     At,
     Change,
@@ -89,6 +96,11 @@ __all__ = [
     "SnapshotLostError",
     "SnapshotNotFoundError",
     "SnapshotStatus",
+    "StepContribution",
+    "StepContributors",
+    "StepFailure",
+    "StepRecord",
+    "StepWorker",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

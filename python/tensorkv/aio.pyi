@@ -323,6 +323,7 @@ class ClientCoroutines(Coroutines):
     create_namespace = _awaited(Client.create_namespace)
     update_namespace = _awaited(Client.update_namespace)
     describe_namespace = _awaited(Client.describe_namespace)
+    describe_steps = _awaited(Client.describe_steps)
     delete_namespace = _awaited(Client.delete_namespace)
     list_namespaces = _awaited(Client.list_namespaces)
     describe_server = _awaited(Client.describe_server)

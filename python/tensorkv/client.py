@@ -20,6 +20,7 @@ from tensorkv._client_arguments import within
 from tensorkv._client_rows import RowVerbs
 from tensorkv._client_values import ValueVerbs
 from tensorkv._snapshots import SnapshotVerbs
+from tensorkv._step_records import StepVerbs
 from tensorkv._types import (
     Aggregation,
     CheckpointStatus,
@@ -44,7 +45,7 @@ _DEFAULT_TARGET = "127.0.0.1:7363"
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Client(ValueVerbs, RowVerbs, SnapshotVerbs, WatchVerbs):
+class Client(ValueVerbs, RowVerbs, SnapshotVerbs, StepVerbs, WatchVerbs):
     """The verbs of TensorKV.
 
     Every verb takes one key, a str, or a list of keys with a list of arrays. A
@@ -424,8 +425,7 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, WatchVerbs):
     ) -> List[NamespaceStatus]:
         """The namespaces of the server, each without its workers."""
         with within(timeout):
-            found = self._store.list_namespaces()
-        return [namespace_status(each) for each in found]
+            return [namespace_status(n) for n in self._store.list_namespaces()]
 
     # --- The server ---------------------------------------------------------
 

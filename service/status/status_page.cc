@@ -31,6 +31,7 @@ constexpr MessageLimits kLimits = {.max_message_bytes = 4 << 20};
 constexpr size_t kMaxRounds = 100;
 constexpr size_t kMaxRanks = 32;
 constexpr uint32_t kMaxSnapshots = 20;
+constexpr uint32_t kMaxSteps = 3;
 
 // Returns the JSON as UTF-8, whatever bytes the names have.
 std::string TextOf(const Json& json) {
@@ -117,6 +118,51 @@ absl::StatusOr<std::string> SnapshotsText(const Handlers& handlers,
   return TextOf(reply);
 }
 
+// Cuts a list off behind what a page shows of it.
+template <typename List>
+void Cut(List& list, int size) {
+  if (list.size() > size) list.erase(list.begin() + size, list.end());
+}
+
+// Leaves out who only has a name, and what is more than a page shows.
+void Shorten(v1::StepRecord& record) {
+  // One more says that there are more.
+  constexpr int kRanks = static_cast<int>(kMaxRanks) + 1;
+  auto& workers = *record.mutable_workers();
+  workers.erase(std::remove_if(workers.begin(), workers.end(),
+                               [](v1::StepWorker worker) {
+                                 worker.clear_rank();
+                                 worker.clear_name();
+                                 return worker.ByteSizeLong() == 0;
+                               }),
+                workers.end());
+  Cut(workers, kRanks);
+  for (v1::StepContributors& list : *record.mutable_contributors()) {
+    Cut(*list.mutable_contributions(), kRanks);
+    Cut(*list.mutable_missing(), kRanks);
+  }
+  for (v1::StepFailure& failure : *record.mutable_failures()) {
+    Cut(*failure.mutable_ranks(), kRanks);
+    Cut(*failure.mutable_came(), kRanks);
+  }
+}
+
+// Tells of the newest steps of a namespace as DescribeSteps does.
+absl::StatusOr<std::string> StepsText(const Handlers& handlers,
+                                      const HttpQuery& query) {
+  const auto name_space = query.find("namespace");
+  if (name_space == query.end() || query.size() > 1) {
+    return absl::InvalidArgumentError("query: expected namespace alone");
+  }
+  v1::DescribeStepsRequest request;
+  request.set_namespace_(name_space->second);
+  request.set_page_size(kMaxSteps);
+  ASSIGN_OR_RETURN(v1::DescribeStepsResponse page,
+                   Call<DescribeStepsRequest>(handlers, request));
+  for (v1::StepRecord& record : *page.mutable_steps()) Shorten(record);
+  return TextOf(page);
+}
+
 absl::StatusOr<std::string> OpenRoundsText(const NamespaceSummaries& summaries,
                                            const HttpQuery& query) {
   const auto name_space = query.find("namespace");
@@ -176,6 +222,9 @@ std::map<std::string, HttpPage, std::less<>> StatusPages(
   add(ListNamespacesRequest());
   add(DescribeNamespaceRequest());
   add(ListRequest());
+  pages["/status/Steps"] = JsonPage([handlers](const HttpQuery& query) {
+    return StepsText(*handlers, query);
+  });
   pages["/status/Snapshots"] = JsonPage([handlers](const HttpQuery& query) {
     return SnapshotsText(*handlers, query);
   });

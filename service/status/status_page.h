@@ -22,6 +22,9 @@ namespace tensorkv {
 //                  the replies to these calls, as Protocol Buffers writes
 //                  messages in JSON, with all fields by their names in proto/;
 //                  the fields of the query are those of the request
+//   /status/Steps?namespace=N
+//                  what the newest steps were, as DescribeSteps tells, without
+//                  the ranks that are too many to be shown
 //   /status/OpenRounds?namespace=N
 //                  the namespace's open rounds of the lowest steps, with the
 //                  first of the ranks that each waits for

@@ -77,6 +77,26 @@ TEST_F(NamespaceVerbsTest, ListsWhosePagesDoNotRiseAreErrors) {
                           "ListCheckpoints", "ListCheckpoints"));
 }
 
+TEST_F(NamespaceVerbsTest, NewestStepsAreOfAsManyPagesAsItTakes) {
+  DescribeStepsReply& page = script_.reply<DescribeStepsRequest>();
+  page.add_steps()->set_step(9);
+  page.add_steps()->set_step(8);
+  page.set_next_page_token("next");
+  script_.during_call = [&] { *page.mutable_next_page_token() += "+"; };
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_EQ(client.DescribeNewestSteps(5, 2, 9)->size(), 6u);
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("DescribeSteps", "DescribeSteps", "DescribeSteps"));
+  const auto& last = script_.last<DescribeStepsRequest>();
+  EXPECT_EQ(last.namespace_(), "n");
+  EXPECT_EQ(last.first_step(), 2u);
+  EXPECT_EQ(last.last_step(), 9u);
+  EXPECT_EQ(last.page_size(), 1u);
+  EXPECT_EQ(last.page_token(), "next+");
+}
+
 TEST_F(NamespaceVerbsTest, RulesAreThoseOfTheNamespace) {
   Client client = MakeClient({.name_space = "n"});
 

@@ -381,6 +381,7 @@ class CloseTest(StoreTest):
             "delete_namespace": ("n",),
             "describe_namespace": (),
             "describe_server": (),
+            "describe_steps": (),
             "get_state": (w, "momentum"),
             "init": (w, array),
             "keys": (),

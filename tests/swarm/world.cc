@@ -268,6 +268,7 @@ void World::Finish() {
   }
   EndWaits();
   CheckWatches();
+  CheckSteps();
   {
     MutexLock lock(&mutex_);
     CheckWaits("at the end");

@@ -165,6 +165,10 @@ class World final : public WorldState {
   // Returns the newest number of each series.
   std::map<std::string, uint64_t> ListSeries(uint32_t at);
 
+  // --- Records of steps (world_steps.cc) -------------------------------------
+  void CheckSteps();
+  void CheckSteps(Server& server, uint32_t at);
+
   // --- Snapshots (world_snapshots.cc) ----------------------------------------
   void Snapshot(const Action& action);
   void Restore(const Action& action);

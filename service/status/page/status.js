@@ -5,6 +5,7 @@
 
 const PERIOD_MS = 2000;
 const KEYS_PER_PAGE = 300;
+const RANKS_SHOWN = 32;
 
 // The address says what is shown: the `namespace`, of its keys those with
 // `prefix` after `after`, of its snapshots those after `beyond`, and the
@@ -122,6 +123,42 @@ function showRounds(rounds, workers) {
   ]));
 }
 
+const few = (texts) => texts.length > RANKS_SHOWN ?
+    `${texts.slice(0, RANKS_SHOWN).join(', ')}, ...` : texts.join(', ');
+
+function contributionText({rank, carried_from: from, skipped, weight}) {
+  const parts = [rank];
+  if (skipped) parts.push('skipped');
+  if (weight !== undefined && weight !== 1) parts.push(`weighs ${weight}`);
+  if (from !== '0') parts.push(`of step ${from}`);
+  return parts.join(' ');
+}
+
+function contributorsText({contributions, missing, num_keys: keys}) {
+  const without = missing.length === 0 ? '' : ` without ${few(missing)}`;
+  return `${keys} keys: ${few(contributions.map(contributionText))}${without}`;
+}
+
+// What a worker's counts say that are not 0.
+function countsText({rank, name, ...counts}) {
+  const said = Object.entries(counts)
+                   .filter(([, count]) => Number(count) !== 0)
+                   .map(([what, count]) => `${what.replaceAll('_', ' ')} ${count}`);
+  const who = name ? `${rank} (${name})` : rank;
+  return said.length === 0 ? '' : `${who}: ${said.join(', ')}`;
+}
+
+function showSteps({steps}) {
+  show('steps', steps.map((each) => [
+    each.step,
+    each.last_end_time ? new Date(each.last_end_time).toLocaleTimeString() : '',
+    each.rounds_closed, each.rounds_failed,
+    each.contributors.map(contributorsText).join('; '),
+    few(each.workers.map(countsText).filter((text) => text !== '')),
+    each.failures.map((failure) => failure.reason).join('; '),
+  ]));
+}
+
 const seconds = (text) => `${parseFloat(text).toFixed(0)} s`;
 
 function showSnapshots({snapshots, next_page_token: next}) {
@@ -154,6 +191,9 @@ async function showNamespace() {
     page_size: KEYS_PER_PAGE,
   }));
   showSnapshots(await ask('Snapshots', {namespace, page_token: shown.beyond || ''}));
+  // They may be too large to be shown: the rest stays.
+  showSteps(status.config.mode !== 'MODE_SYNC' ? {steps: []} :
+      await ask('Steps', {namespace}).catch(() => ({steps: []})));
 }
 
 async function refresh() {
@@ -165,7 +205,7 @@ async function refresh() {
   await ask('ListNamespaces', {page_token: shown.from || ''})
       .then(showNamespaces).catch(tell);
   await showNamespace().catch((error) => {
-    for (const id of ['workers', 'rounds', 'snapshots', 'keys']) show(id, []);
+    for (const id of ['workers', 'rounds', 'steps', 'snapshots', 'keys']) show(id, []);
     tell(error);
   });
   return (await (await fetch('readyz')).text()) + problem;

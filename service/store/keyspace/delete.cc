@@ -16,6 +16,22 @@
 #include "service/store/round_exchange.h"
 
 namespace tensorkv {
+namespace {
+
+// Returns why rounds of the key have failed.
+absl::string_view CauseOf(Removal removal) {
+  switch (removal) {
+    case Removal::kDelete:
+      return "its key was deleted";
+    case Removal::kReplace:
+      return "its key was replaced";
+    case Removal::kGone:
+      return "its key has gone to another server";
+  }
+  return "";
+}
+
+}  // namespace
 
 void RemoveKey(Transaction& transaction, StoredKey& key, Removal removal) {
   NamespaceState& state = transaction.state();
@@ -28,7 +44,7 @@ void RemoveKey(Transaction& transaction, StoredKey& key, Removal removal) {
   }
   KeyPtr removed = state.keys.Erase(key.name());
   removed->Retire(state.restored_versions);
-  RemoveRounds(transaction, *removed);
+  RemoveRounds(transaction, *removed, CauseOf(removal));
   transaction.Drop(std::move(removed));
 }
 

@@ -68,7 +68,11 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
       calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
                                environment.alarms, memory.metadata())),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))),
-      changes(environment.budgets->changes()) {}
+      changes(environment.budgets->changes()) {
+  if (StepRecords* const records = mode->step_records()) {
+    records->Begin(memory.metadata(), workers.get(), has_means());
+  }
+}
 
 absl::Status NamespaceState::NoSuchKey(absl::string_view key) const {
   return WithReason(

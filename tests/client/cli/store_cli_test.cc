@@ -170,7 +170,17 @@ $ init w --shape=1 --fill=0 --namespace=train
 $ push w --fill=4 --namespace=train --rank=0 --step=1
 w: step 1
 $ pull w --namespace=train
-4.0)"},
+4.0
+$ rounds train
+step  last_end_time         rounds_closed  rounds_failed  rounds_unlisted  contributors  failures  workers
+1     ...Z  1              0              0                [1 key: 0]    []        []
+$ rounds --namespace=train --steps=1 --output=json
+{"step":"1",...
+$ rounds train --first=2
+step  last_end_time  rounds_closed  rounds_failed  rounds_unlisted  contributors  failures  workers
+$ rounds
+...MODE_SYNC...
+exit 1)"},
     {"InitOfAnExistingKey", R"(
 $ init 3 --shape=1 --fill=2
 $ init 3 --shape=1 --fill=9

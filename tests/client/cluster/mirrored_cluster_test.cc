@@ -87,6 +87,25 @@ TEST_F(MirroredClusterTest, EveryServerHasTheSameAfterEveryRound) {
   }
 }
 
+// Each server knows of its own workers; the client joins them to one list.
+TEST_F(MirroredClusterTest, StepsTellOfAllWorkersAndOfEachKeyOnce) {
+  ASSERT_OK(Ours().Init("w", Full({4}, 1)));
+  ASSERT_OK(Ours().Init("v", Full({4}, 1)));
+  for (const char* key : {"w", "v"}) PushFromAll(key, 4, 1);
+
+  const auto reply = Ours().Call(DescribeStepsRequest());
+
+  ASSERT_OK(reply);
+  ASSERT_EQ(reply->steps_size(), 1);
+  EXPECT_EQ(reply->steps(0).rounds_closed(), 2u);
+  ASSERT_EQ(reply->steps(0).contributors_size(), 1);
+  const v1::StepContributors& list = reply->steps(0).contributors(0);
+  EXPECT_EQ(list.num_keys(), 2u);
+  std::vector<uint32_t> ranks;
+  for (const auto& each : list.contributions()) ranks.push_back(each.rank());
+  EXPECT_THAT(ranks, ::testing::ElementsAre(0, 1, 2, 3));
+}
+
 TEST_F(MirroredClusterTest, UpdateReachesEveryServer) {
   ASSERT_OK(Ours().Update({.gradient_guard = {.max_norm = 7}},
                           {"gradient_guard.max_norm"}));

@@ -272,6 +272,32 @@ TEST_F(ReplacedNamespacesTest, NamespaceThatHasGoneIsNotFound) {
   }
 }
 
+// A server keeps an earlier namespace that has keys, whose home may have lost
+// it.
+TEST_F(ReplacedNamespacesTest, StepsAreThoseOfTheNamespaceAtItsHome) {
+  int num_left_behind = 0;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = absl::StrCat("m", i);
+    const auto one = cluster_.ConnectToOne(1);
+    const Caller former(*one, name);
+    const NamespaceConfig config = {.mode = Mode::kSync, .num_workers = 1};
+    ASSERT_OK(former.Create(config));
+    std::string key = "k";
+    while (!former.Init(key, Full(kSmall, 0)).ok()) key += "k";
+    ASSERT_OK(former.As(0).Push(key, Full(kSmall, 1), 1));
+    // It is at home there, or is left there.
+    const Caller ours(*ours_, name);
+    if (ReasonOf(ours.Create(config)) != Reason::kNamespaceReplaced) continue;
+    ++num_left_behind;
+
+    const auto reply = ours.Call(DescribeStepsRequest());
+
+    ASSERT_OK(reply);
+    EXPECT_EQ(reply->steps_size(), 0) << name;
+  }
+  EXPECT_GT(num_left_behind, 0);
+}
+
 // Nothing that it knows of a former life comes into a later one.
 TEST_F(ReplacedNamespacesTest, ClientGoesThroughAHundredLives) {
   constexpr int kLives = 100;

@@ -38,6 +38,17 @@ def client(array: Floats) -> None:
         print(worker.name, worker.step, shape, version, versions)
 
 
+def steps(client: tensorkv.Client) -> None:
+    for record in client.describe_steps(3, first_step=2):
+        weights: List[Optional[float]] = [
+            each.weight
+            for keys in record.contributors
+            for each in keys.contributions
+        ]
+        names: List[str] = [worker.name for worker in record.workers]
+        print(weights, names, [each.reason for each in record.failures])
+
+
 def snapshots(client: tensorkv.Client, array: Floats) -> None:
     publish_as = tensorkv.PublishAs("policy", keep_last=2)
     taken: tensorkv.Snapshot = client.init("a", array, publish_as=publish_as)

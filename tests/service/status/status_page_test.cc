@@ -104,5 +104,27 @@ TEST_F(StatusPagesTest, HasTheFirstRoundsAndRanksOfMany) {
   EXPECT_EQ(rounds[0]["missing"].size(), 32u);
 }
 
+TEST_F(StatusPagesTest, TellsWhatStepsWere) {
+  const Worker gone = Join("gone");
+  InitKey("a");
+  Push(gone, "a", 1);
+  DeleteRequest removal;
+  removal.set_namespace_("group");
+  removal.add_keys("a");
+  EXPECT_OK(calls_.MakeAndWait(std::move(removal)));
+
+  const absl::StatusOr<std::string> text =
+      pages_.at("/status/Steps").text({{"namespace", "group"}});
+
+  ASSERT_OK(text);
+  const Json steps = Json::parse(*text)["steps"];
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0]["step"], "1");
+  EXPECT_EQ(steps[0]["failures"][0]["reason"], "its key was deleted");
+  EXPECT_EQ(steps[0]["failures"][0]["came"].size(), 1u);
+  // Nothing is counted of it.
+  EXPECT_EQ(steps[0]["workers"].size(), 0u);
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -220,4 +220,20 @@ void GuardedPush::SkipAndCount(const EntriesByKey& entries,
   });
 }
 
+GuardEffects GuardedPush::Effects(const EntriesByKey& entries,
+                                  bool is_refused) const {
+  GuardEffects effects = {.is_refused = is_refused};
+  for (const double norm : norms_) {
+    effects.greatest_norm = std::max(effects.greatest_norm, norm);
+  }
+  if (is_refused) return effects;
+  ForEachFinding(entries, [&](uint32_t i) {
+    const bool is_large = findings_[i] == GuardFinding::kTooLarge;
+    effects.num_clipped += is_large;
+    effects.num_skipped +=
+        !is_large && guard_.on_non_finite == OnNonFinite::kSkip;
+  });
+  return effects;
+}
+
 }  // namespace tensorkv

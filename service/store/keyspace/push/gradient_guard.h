@@ -14,6 +14,7 @@
 #include "contract/namespace_config.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/push/entries_by_key.h"
+#include "service/store/keyspace/rounds/step_record.h"
 #include "service/store/namespace_summary.h"
 
 namespace tensorkv {
@@ -35,6 +36,8 @@ class GuardedPush {
               RefPtr<BudgetAccount> account)
       : guard_(guard), has_ranks_(has_ranks), account_(std::move(account)) {}
 
+  bool is_on() const { return guard_.is_on(); }
+
   // If the guard is on: reads all elements of the push, which are on the host,
   // keeps what it finds, and scales down in `request` what it is to clip. Takes
   // long: no mutex is held. Errors: ResourceExhausted (no memory for copies).
@@ -51,6 +54,10 @@ class GuardedPush {
   // skips, and adds all that MeasureAndClip has found to `counts`.
   void SkipAndCount(const EntriesByKey& entries, PushRequest& request,
                     std::vector<GuardCounts>& counts) const;
+
+  // Returns what it does to a push that Check has refused, or to one that takes
+  // effect.
+  GuardEffects Effects(const EntriesByKey& entries, bool is_refused) const;
 
  private:
   // Takes the norms of the entries, and finds those that are not finite.

@@ -94,12 +94,25 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
 
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   ASSIGN_OR_RETURN(EntriesByKey entries, CheckKeys(state_, request_));
-  RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));
+  const absl::Status guarded =
+      guard_.Check(request_, entries, state_.counts.guarded);
+  if (!guarded.ok()) {
+    RecordGuard(entries, /*is_refused=*/true);
+    return guarded;
+  }
   if (pull_ != nullptr) {
     RETURN_IF_ERROR(
         CheckReply(state_, request_, entries, pull_->dtype, max_reply_bytes_));
   }
   return entries;
+}
+
+void PushAdmission::RecordGuard(const EntriesByKey& entries,
+                                bool is_refused) const {
+  StepRecords* const records = state_.mode->step_records();
+  if (records == nullptr || !guard_.is_on()) return;
+  records->PushGuarded(request_.step, request_.worker->rank,
+                       guard_.Effects(entries, is_refused));
 }
 
 void PushAdmission::SkipWeightless() {
@@ -148,6 +161,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   RETURN_IF_ERROR(publication_.Check(transaction_));
   if (state_.has_means()) SkipWeightless();
   guard_.SkipAndCount(entries, request_, state_.counts.guarded);
+  RecordGuard(entries, /*is_refused=*/false);
   if (entries.has_rows) SkipEmptyLists(entries);
   copies_.Swap(request_);
 

@@ -68,6 +68,8 @@ class PushAdmission {
   absl::StatusOr<EntriesByKey> Check() const;
   // Does what TryAdmit says, with the mutex held.
   absl::StatusOr<bool> Admit();
+  // Records in the step what the gradient guard does.
+  void RecordGuard(const EntriesByKey& entries, bool is_refused) const;
   // Set `skip` of entries that change nothing: those that weigh nothing, and
   // those with lists of no rows. Of a key for which a worker has no others one
   // stays where it weighs in the mean of a round.

@@ -49,9 +49,16 @@ absl::Status CheckWeight(const NamespaceState& state, const PushEntry& entry) {
       ", got ", entry.weight));
 }
 
-// Counts a contribution that was refused with `status`.
-void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
-  switch (ReasonOf(status)) {
+// Counts a push that was refused with `status`.
+void CountRefusal(NamespaceState& state, const PushRequest& request,
+                  const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  StepRecords* const records = state.mode->step_records();
+  if (records != nullptr && request.worker) {
+    records->PushRefused(request.step, request.worker->rank, reason);
+  }
+  NamespaceCounts& counts = state.counts;
+  switch (reason) {
     case Reason::kContributionExists:
       ++counts.contributions_duplicate;
       break;
@@ -124,7 +131,7 @@ absl::StatusOr<EntriesByKey> CheckKeys(NamespaceState& state,
     return GroupByKey(state, request);
   };
   absl::StatusOr<EntriesByKey> entries = check();
-  if (!entries.ok()) CountRefusal(state.counts, entries.status());
+  if (!entries.ok()) CountRefusal(state, request, entries.status());
   return entries;
 }
 

@@ -232,6 +232,7 @@ class SyncMode final : public PushMode {
   }
 
   bool applies_at_once() const override { return false; }
+  StepRecords* step_records() const override { return &shared_->records; }
 
   absl::Status CheckPush(const PushRequest& request) const override {
     RETURN_IF_ERROR(CheckHasWorkerAndStep(request, "sync"));
@@ -272,7 +273,8 @@ class SyncMode final : public PushMode {
   void Record(StoredKey& key, const PushRequest&,
               Reservation overhead) const override {
     if (key.rounds) return;
-    key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
+    key.rounds =
+        std::make_unique<Rounds>(&policy_, std::move(overhead), key.name());
   }
 
   absl::Status Restore(const KeySnapshot& snapshot,
@@ -287,7 +289,8 @@ class SyncMode final : public PushMode {
         Reservation bytes,
         Reservation::Create(overhead, Rounds::BytesFor(policy_) +
                                           num_late * kContributorBytes));
-    key.rounds = std::make_unique<Rounds>(&policy_, std::move(bytes));
+    key.rounds =
+        std::make_unique<Rounds>(&policy_, std::move(bytes), key.name());
     key.rounds->Restore(snapshot.rounds);
     return absl::OkStatus();
   }

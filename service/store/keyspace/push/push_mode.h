@@ -62,6 +62,9 @@ class PushMode {
   // Returns whether a contribution is an update of its own.
   virtual bool applies_at_once() const = 0;
 
+  // Returns what records the steps of the namespace; null: nothing does.
+  virtual StepRecords* step_records() const { return nullptr; }
+
   // Returns whether contributions, besides, neither wait for other workers nor
   // are remembered: then CheckKey finds nothing, and Record does nothing.
   virtual bool forgets_contributions() const { return false; }

@@ -8,19 +8,28 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "service/store/byte_budget.h"
 #include "service/store/keyspace/rounds/contribution.h"
+#include "service/store/keyspace/rounds/step_records.h"
 
 namespace tensorkv {
 
 // An open round of a key: who has contributed so far, and what.
 struct GatheringRound {
+  struct Member {
+    // That of the Contributor.
+    uint64_t identity = 0;
+    // Nothing if it has skipped.
+    std::optional<double> weight;
+  };
+
   uint64_t id = 0;
-  // All who have contributed or skipped: their Contributor::identity, by rank.
-  absl::btree_map<uint32_t, uint64_t> contributors;
+  // All who have contributed or skipped, by rank.
+  absl::btree_map<uint32_t, Member> contributors;
   // The contributions by their places, in the order in which they are added; a
   // partial sum is in the first place of those that are in it. The place of one
   // is its rank, or how many have come before it.
@@ -77,6 +86,7 @@ struct RememberedRound {
   Version version = 0;
   RefPtr<const Contributors> contributors;
   bool all_skipped = false;
+  StepRecords::ListNumber recorded = StepRecords::kUnrecorded;
   // Null: nobody has contributed since that a round has taken.
   std::unique_ptr<LateContributors> late = nullptr;
 };

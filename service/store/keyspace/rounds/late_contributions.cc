@@ -92,7 +92,8 @@ void LateContributions::EndSum(const PartialSum& partial,
 }
 
 void LateContributions::MoveTo(ClosedRound& closed,
-                               absl::Span<RememberedRound> remembered) {
+                               absl::Span<RememberedRound> remembered,
+                               std::vector<TakenContribution>& taken) {
   for (auto it = by_rank_.begin(); it != by_rank_.end();) {
     const auto [rank, step] = it->first;
     if (step >= closed.step) {
@@ -112,9 +113,23 @@ void LateContributions::MoveTo(ClosedRound& closed,
       round.late->overhead.Merge(
           overhead.Split(std::min(overhead.bytes(), kContributorBytes)));
     }
+    const Slots& slots = late.contribution.slots;
+    taken.push_back({.rank = rank,
+                     .has_skipped = slots.empty(),
+                     .carried_from = step,
+                     .weight = slots.empty() ? 1 : slots.front().weight});
+    policy_.shared->records.LateContribution(step, rank,
+                                             StepRecords::LateFate::kTaken);
     TakeTensors(late.contribution, closed);
     it = by_rank_.erase(it);
   }
+}
+
+std::vector<std::pair<uint32_t, Step>> LateContributions::RanksAndSteps()
+    const {
+  std::vector<std::pair<uint32_t, Step>> all;
+  for (const auto& each : by_rank_) all.push_back(each.first);
+  return all;
 }
 
 std::vector<std::pair<uint32_t, Step>> LateContributions::Drop(

@@ -48,7 +48,11 @@ class LateContributions {
 
   // Moves those to steps below that of `closed` into it, and records in the
   // rounds of `remembered` that they contributed to, that it has taken them.
-  void MoveTo(ClosedRound& closed, absl::Span<RememberedRound> remembered);
+  // Adds them to `taken`.
+  void MoveTo(ClosedRound& closed, absl::Span<RememberedRound> remembered,
+              std::vector<TakenContribution>& taken);
+  // Returns the ranks and steps of all.
+  std::vector<std::pair<uint32_t, Step>> RanksAndSteps() const;
   // Moves those to steps that do not stay into `dropped`, to be destroyed.
   // Returns their ranks and steps.
   std::vector<std::pair<uint32_t, Step>> Drop(

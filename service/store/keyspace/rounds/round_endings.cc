@@ -303,13 +303,14 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
   RecordRounds(state, key);
 }
 
-void RemoveRounds(Transaction& transaction, StoredKey& key) {
+void RemoveRounds(Transaction& transaction, StoredKey& key,
+                  absl::string_view why) {
   if (!key.rounds) return;
   NamespaceState& state = transaction.state();
   const size_t num_open = key.rounds->num_open();
   state.counts.rounds_open -= num_open;
   state.counts.rounds_failed += num_open;
-  key.rounds->ClearAllRepushes();
+  key.rounds->Abandon(why);
   state.keys_with_rounds.erase(&key);
   transaction.Drop(std::move(key.rounds));
 }

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "service/store/keyspace/push/push_mode.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/transaction.h"
@@ -23,9 +24,10 @@ void CloseRounds(Transaction& transaction, StoredKey& key, ClosedRounds closed);
 void FailRounds(Transaction& transaction, StoredKey& key, Step step,
                 const RoundFailurePtr& failure);
 
-// Drops the rounds of a key that is being removed. Open ones count as failed;
-// nobody must push their steps again.
-void RemoveRounds(Transaction& transaction, StoredKey& key);
+// Drops the rounds of a key that is being removed, for `why`. Open ones count
+// as failed; nobody must push their steps again.
+void RemoveRounds(Transaction& transaction, StoredKey& key,
+                  absl::string_view why);
 
 // Adds to the work of the transaction a sum of the first contributions of a
 // round of `key`, if there are enough.

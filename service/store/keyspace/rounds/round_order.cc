@@ -115,7 +115,7 @@ absl::StatusOr<std::optional<RoundOfContribution>> Rounds::Check(
 
 bool StepOrder::IsSkipped(Step step) const {
   for (auto round = open_.upper_bound(step); round != open_.end(); ++round) {
-    for (const auto& [rank, identity] : round->second.contributors) {
+    for (const auto& [rank, member] : round->second.contributors) {
       if (policy_.workers->TakesPart(rank, step)) return true;
     }
   }

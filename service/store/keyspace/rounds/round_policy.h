@@ -12,6 +12,7 @@
 #include "base/ref_counted.h"
 #include "contract/namespace_config.h"
 #include "service/store/keyspace/rounds/contribution.h"
+#include "service/store/keyspace/rounds/step_records.h"
 #include "service/store/keyspace/rounds/steps_to_repush.h"
 #include "service/store/keyspace/snapshots/snapshot_history.h"
 #include "service/store/keyspace/workers/worker_group.h"
@@ -31,6 +32,8 @@ struct SharedRounds {
   StepsToRepush to_repush;
   // The contributors of the round that closed last.
   RefPtr<const Contributors> contributors;
+  // Is told what becomes of rounds and contributions.
+  StepRecords records;
 };
 
 // RoundPolicy holds what all keys of a namespace have in common. What it points

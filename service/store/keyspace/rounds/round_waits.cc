@@ -35,13 +35,22 @@ bool Rounds::Awaits(uint32_t rank, Step last) const {
 
 std::vector<uint32_t> Rounds::Missing(Step step, const Round& round) const {
   std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
-    if (!round.contributors.contains(rank) &&
-        policy_.workers->Needs(rank, step)) {
-      missing.push_back(rank);
+  AddMissing(step, round, missing);
+  return missing;
+}
+
+void Rounds::AddMissing(Step step, const Round& round,
+                        std::vector<uint32_t>& to) const {
+  // Ranks below the first that is missing are there, or not needed.
+  auto next = round.contributors.lower_bound(round.first_missing);
+  const uint32_t end = policy_.workers->end_rank();
+  for (uint32_t rank = round.first_missing; rank < end; ++rank) {
+    if (next != round.contributors.end() && next->first == rank) {
+      ++next;
+    } else if (policy_.workers->Needs(rank, step)) {
+      to.push_back(rank);
     }
   }
-  return missing;
 }
 
 std::vector<uint32_t> Rounds::LeftOf(uint32_t rank, Step step,
@@ -108,7 +117,7 @@ RoundFailurePtr Rounds::DescribeTimeout(Step step, absl::Duration time,
   const Round& round = open_.find(step)->second;
   if (IsComplete(step, round) || HasQuorum(step, round)) return nullptr;
   RoundFailure failure = {.ranks = Missing(step, round), .step = step};
-  for (const auto& [rank, identity] : round.contributors) {
+  for (const auto& [rank, member] : round.contributors) {
     failure.came.push_back(rank);
   }
   const uint32_t quorum = policy_.QuorumOf(step);

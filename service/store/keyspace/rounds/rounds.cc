@@ -15,6 +15,8 @@
 namespace tensorkv {
 namespace {
 
+using LateFate = StepRecords::LateFate;
+
 // Rounds of all keys have different ids, so that none is taken for one of a key
 // that was replaced.
 uint64_t NextId() {
@@ -66,8 +68,8 @@ RefPtr<const Contributors> ContributorsOf(const RoundPolicy& policy,
                                           Reservation& overhead) {
   std::vector<Contributor> by_rank;
   by_rank.reserve(round.contributors.size());
-  for (const auto& [rank, identity] : round.contributors) {
-    by_rank.push_back({rank, identity});
+  for (const auto& [rank, member] : round.contributors) {
+    by_rank.push_back({rank, member.identity});
   }
   RefPtr<const Contributors>& last = policy.shared->contributors;
   if (!last || last->by_rank != by_rank) {
@@ -77,6 +79,24 @@ RefPtr<const Contributors> ContributorsOf(const RoundPolicy& policy,
                                               overhead.Split(bytes));
   }
   return last;
+}
+
+StepRecords& RecordsOf(const RoundPolicy& policy) {
+  return policy.shared->records;
+}
+
+// Return who has contributed.
+std::vector<uint32_t> RanksOf(const GatheringRound& round) {
+  std::vector<uint32_t> ranks;
+  for (const auto& [rank, member] : round.contributors) ranks.push_back(rank);
+  return ranks;
+}
+std::vector<uint32_t> RanksOf(const RememberedRound& round) {
+  std::vector<uint32_t> ranks;
+  for (const Contributor& each : round.contributors->by_rank) {
+    ranks.push_back(each.rank);
+  }
+  return ranks;
 }
 
 absl::Span<const LateContributor> LateOf(const RememberedRound& round) {
@@ -89,6 +109,14 @@ absl::Span<const LateContributor> LateOf(const RememberedRound& round) {
 std::string RoundName(Step step, absl::string_view key) {
   return absl::StrCat("round ", step, " of ", Quoted(key));
 }
+
+Rounds::Rounds(const RoundPolicy* policy, Reservation overhead,
+               absl::string_view key)
+    : policy_(*policy),
+      overhead_(std::move(overhead)),
+      key_(key),
+      late_(policy),
+      repushes_(policy) {}
 
 uint64_t Rounds::BytesFor(const RoundPolicy& policy) {
   return sizeof(Rounds) + (policy.max_open + 1) * sizeof(Closed);
@@ -114,7 +142,7 @@ std::optional<Contributor> Rounds::FindContributor(
   if (const auto open = open_.find(step); open != open_.end()) {
     const auto contributor = open->second.contributors.find(rank);
     if (contributor != open->second.contributors.end()) {
-      return Contributor{rank, contributor->second};
+      return Contributor{rank, contributor->second.identity};
     }
   }
   if (const Closed* const closed = FindClosed(step)) {
@@ -156,6 +184,7 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
   repushes_.Clear(step, by.rank);
   if (IsClosed(step)) {
     late_.Add(by, step, std::move(contribution));
+    RecordsOf(policy_).LateContribution(step, by.rank, LateFate::kCarried);
     return CloseComplete();
   }
   const auto [it, is_new] = open_.try_emplace(step);
@@ -165,7 +194,11 @@ ClosedRounds Rounds::Add(const Contributor& by, Step step,
     round.rescales = policy_.rescales;
     round.value_reservation = std::move(value_reservation);
   }
-  round.contributors.emplace(by.rank, by.identity);
+  Round::Member& member = round.contributors[by.rank];
+  member.identity = by.identity;
+  if (!contribution.slots.empty()) {
+    member.weight = contribution.slots.front().weight;
+  }
   if (contribution.needs_sum) ++round.num_to_sum;
   const uint32_t place = round.num_arrived++;
   const bool is_in_rank_order = policy_.sum_order == SumOrder::kRank;
@@ -234,11 +267,8 @@ std::vector<std::pair<Step, uint64_t>> Rounds::OpenIds() const {
 
 bool Rounds::LacksOnlyThoseWhoLeft(Step step, const Round& round) const {
   if (!policy_.workers->LacksThoseWhoLeft()) return false;
-  std::vector<uint32_t> members;
-  for (const auto& [rank, identity] : round.contributors) {
-    members.push_back(rank);
-  }
-  return policy_.workers->HaveLeftSinceAny(Missing(step, round), members);
+  return policy_.workers->HaveLeftSinceAny(Missing(step, round),
+                                           RanksOf(round));
 }
 
 bool Rounds::MayClose(Step step, const Round& round) const {
@@ -276,29 +306,43 @@ FailedRounds Rounds::FailFrom(Step step, const RoundFailurePtr& failure) {
     }
     ClosedRound& taken =
         failed.open.emplace_back(TakeOut(open_step, it->second));
-    for (const auto& [rank, identity] : round.contributors) {
+    for (const auto& [rank, member] : round.contributors) {
       repushes_.Add(open_step, rank, failure);
     }
+    RecordsOf(policy_).RoundFailed(open_step, key_, failure,
+                                   [&it] { return RanksOf(it->second); });
     const uint64_t bytes = std::min(
         taken.overhead.bytes(), round.contributors.size() * kContributorBytes);
     repushes_.AddOverhead(open_step, taken.overhead.Split(bytes));
     it = open_.erase(it);
   }
-  while (!closed_.empty() && closed_.back().step >= step) {
-    for (const Contributor& each : closed_.back().contributors->by_rank) {
-      repushes_.Add(closed_.back().step, each.rank, failure);
-    }
-    for (const LateContributor& each : LateOf(closed_.back())) {
-      repushes_.Add(closed_.back().step, each.by.rank, failure);
-    }
-    ++failed.num_closed;
-    closed_.pop_back();
-  }
+  failed.num_closed = FailClosed(step, failure);
   if (last_closed_ >= step) {
     last_closed_ = closed_.empty() ? step - 1 : closed_.back().step;
   }
   failed.late = FailLate(step, failure);
   return failed;
+}
+
+size_t Rounds::FailClosed(Step step, const RoundFailurePtr& failure) {
+  size_t num_failed = 0;
+  while (!closed_.empty() && closed_.back().step >= step) {
+    const Closed& closed = closed_.back();
+    for (const Contributor& each : closed.contributors->by_rank) {
+      repushes_.Add(closed.step, each.rank, failure);
+    }
+    for (const LateContributor& each : LateOf(closed)) {
+      repushes_.Add(closed.step, each.by.rank, failure);
+      RecordsOf(policy_).LateContribution(closed.step, each.by.rank,
+                                          LateFate::kTakenInVain);
+    }
+    RecordsOf(policy_).RoundUndone(closed.step, key_, closed.recorded);
+    RecordsOf(policy_).RoundFailed(closed.step, key_, failure,
+                                   [&closed] { return RanksOf(closed); });
+    ++num_failed;
+    closed_.pop_back();
+  }
+  return num_failed;
 }
 
 ClosedRounds Rounds::FailLate(Step step, const RoundFailurePtr& failure) {
@@ -308,6 +352,8 @@ ClosedRounds Rounds::FailLate(Step step, const RoundFailurePtr& failure) {
         std::erase_if(round.late->all, [&](const LateContributor& each) {
           if (each.taken_by < step) return false;
           repushes_.Add(round.step, each.by.rank, failure);
+          RecordsOf(policy_).LateContribution(round.step, each.by.rank,
+                                              LateFate::kTakenInVain);
           return true;
         });
     Reservation& overhead = round.late->overhead;
@@ -319,6 +365,7 @@ ClosedRounds Rounds::FailLate(Step step, const RoundFailurePtr& failure) {
   };
   for (const auto& [rank, late] : late_.Drop(stays, dropped)) {
     repushes_.Add(late, rank, failure);
+    RecordsOf(policy_).LateContribution(late, rank, LateFate::kDropped);
   }
   return dropped;
 }
@@ -351,9 +398,35 @@ void Rounds::ClearRepush(uint32_t rank) {
   repushes_.ClearAllOf(rank);
 }
 
+void Rounds::Abandon(absl::string_view why) {
+  repushes_.ClearUpTo(UINT64_MAX);
+  if (is_recorded_) RecordsOf(policy_).RemoveKey();
+  if (open_.empty() && late_.empty()) return;
+  const auto failure =
+      std::make_shared<RoundFailure>(RoundFailure{std::string(why)});
+  for (const auto& entry : open_) {
+    RecordsOf(policy_).RoundFailed(entry.first, key_, failure,
+                                   [&] { return RanksOf(entry.second); });
+  }
+  for (const auto& [rank, step] : late_.RanksAndSteps()) {
+    RecordsOf(policy_).LateContribution(step, rank, LateFate::kDropped);
+  }
+}
+
 ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed = TakeOut(step, round);
-  late_.MoveTo(closed, absl::MakeSpan(closed_));
+  if (!std::exchange(is_recorded_, true)) RecordsOf(policy_).AddKey();
+  RoundContributions& recorded = RecordsOf(policy_).StartRound();
+  for (const auto& [rank, member] : round.contributors) {
+    recorded.taken.push_back({.rank = rank,
+                              .has_skipped = !member.weight,
+                              .weight = member.weight.value_or(1)});
+  }
+  // Mostly nobody is.
+  if (round.first_missing < policy_.workers->end_rank()) {
+    AddMissing(step, round, recorded.missing);
+  }
+  late_.MoveTo(closed, absl::MakeSpan(closed_), recorded.taken);
   // Weights alone change nothing.
   if (std::all_of(closed.slots.begin(), closed.slots.end(),
                   [](const Slot& slot) { return slot.is_empty_list(); })) {
@@ -366,7 +439,8 @@ ClosedRound Rounds::Close(Step step, Round round) {
   closed_.push_back(
       {.step = step,
        .contributors = ContributorsOf(policy_, round, closed.overhead),
-       .all_skipped = closed.slots.empty()});
+       .all_skipped = closed.slots.empty(),
+       .recorded = RecordsOf(policy_).RoundClosed(step, key_)});
   repushes_.ClearUpTo(step, [this](Step each) { return MayCarry(each); });
   return closed;
 }
@@ -430,6 +504,7 @@ RoundSteps Rounds::Steps() const {
 }
 
 void Rounds::Restore(std::vector<AppliedRound> rounds) {
+  if (!std::exchange(is_recorded_, true)) RecordsOf(policy_).AddKey();
   for (AppliedRound& each : rounds) {
     last_closed_ = last_applied_ = highest_closed_ = each.step;
     closed_.push_back({.step = each.step,

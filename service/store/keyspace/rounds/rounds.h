@@ -57,12 +57,9 @@ class Rounds {
   // In rank order, fewer tensors than this make no partial sum.
   static constexpr size_t kMinPartialSum = 8;
 
-  // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
-  explicit Rounds(const RoundPolicy* policy, Reservation overhead = {})
-      : policy_(*policy),
-        overhead_(std::move(overhead)),
-        late_(policy),
-        repushes_(policy) {}
+  // `policy` and `key` outlive the rounds; `overhead` has BytesFor(*policy).
+  explicit Rounds(const RoundPolicy* policy, Reservation overhead = {},
+                  absl::string_view key = "");
   // Returns how many bytes the rounds of a key take besides contributions.
   static uint64_t BytesFor(const RoundPolicy& policy);
 
@@ -122,8 +119,8 @@ class Rounds {
   FailedRounds FailFrom(Step step, const RoundFailurePtr& failure);
   // Clears the steps that the worker of that rank must push again.
   void ClearRepush(uint32_t rank);
-  // Clears the steps that anybody must push again: the key is gone.
-  void ClearAllRepushes() { repushes_.ClearUpTo(UINT64_MAX); }
+  // Ends all that is open or must be pushed again: the key is gone, for `why`.
+  void Abandon(absl::string_view why);
 
   // Returns the least number of tensors of which a partial sum is made.
   size_t min_partial_sum() const;
@@ -210,6 +207,7 @@ class Rounds {
                                              RoundOfContribution& round) const;
   const Closed* FindClosed(Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
+  void AddMissing(Step, const Round& round, std::vector<uint32_t>& to) const;
   // Returns whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
   // Goes over the ranks that the round need not wait for any longer; what is
@@ -229,12 +227,14 @@ class Rounds {
   ClosedRound Close(Step step, Round round);
   // Returns whether the next round takes a late contribution to that step.
   bool MayCarry(Step step) const;
+  size_t FailClosed(Step step, const RoundFailurePtr& failure);
   // Has late contributions be pushed again that rounds from `step` on, which
   // are there no more, had taken or were to take. Returns those it drops.
   ClosedRounds FailLate(Step step, const RoundFailurePtr& failure);
-
   const RoundPolicy& policy_;
   Reservation overhead_;
+  const absl::string_view key_;
+  bool is_recorded_ = false;
   Step last_closed_ = 0, last_applied_ = 0;
   // The highest step whose round has ever closed, or waited for its sum alone,
   // be it that it failed then: whoever was not in one of up to here was told

@@ -273,6 +273,11 @@ void WorkerGroup::LowerMaxStep(Step open) {
   }
 }
 
+absl::string_view WorkerGroup::name_of(uint32_t rank) const {
+  if (rank >= members_.size()) return "";
+  return members_[rank].name;
+}
+
 Step WorkerGroup::step_of(uint32_t rank) const {
   return rank < steps_.size() ? steps_[rank] : 0;
 }

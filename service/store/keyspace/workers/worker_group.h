@@ -106,9 +106,8 @@ class WorkerGroup {
   bool IsLocal(uint32_t rank) const {
     return !options_.is_local || options_.is_local(rank);
   }
-  // Returns whether step `step` cannot end here without that rank's worker.
+  // Return whether a step, and a barrier, cannot end here without that worker.
   bool Needs(uint32_t rank, Step step) const;
-  // Returns whether a barrier cannot end without it.
   bool NeedsAtBarrier(uint32_t rank) const;
   // Returns whether the worker of `rank` has left after that of `member`
   // joined, in a group of a fixed size that fails then.
@@ -182,7 +181,8 @@ class WorkerGroup {
   void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
   // Has contributions to `step` and later steps made again: they are lost.
   void RepeatFrom(Step step);
-
+  // Returns with which name the rank was joined last; empty: with none.
+  absl::string_view name_of(uint32_t rank) const;
   std::vector<MemberStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
   // Returns the size of a group whose size is fixed, else how many are live.

@@ -308,7 +308,7 @@ TEST_F(RoundsTest, ClearedStepsAreNotPushedAgain) {
   rounds_.ClearRepush(0);
   EXPECT_OK(Repush(0));
   EXPECT_FALSE(rounds_.is_idle());
-  rounds_.ClearAllRepushes();
+  rounds_.Abandon("it is gone");
 
   EXPECT_OK(Repush(1));
   EXPECT_TRUE(rounds_.is_idle());
