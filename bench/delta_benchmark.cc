@@ -1,7 +1,10 @@
 // Measures deltas of bf16 weights after a step of an optimizer, beside XOR +
 // zstd-3 of the whole: their bytes as a share of the dense ones, and GB/s of
 // dense bytes on one thread. The weights are normal, of sigma 0.02, with an f32
-// master; a step adds lr * normal, as Adam does when it is under way.
+// master; a step adds lr * normal, as Adam does when it is under way. Then what
+// it takes to publish such weights at a server on loopback, by a ChangeWriter
+// and as a whole: bytes that are sent as a share of the dense ones, and GB/s of
+// dense bytes.
 //
 //   bazel build //bench:delta_benchmark
 //   bazel-bin/bench/delta_benchmark --only share
@@ -17,6 +20,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "bench/harness/run.h"
+#include "bench/harness/servers.h"
+#include "client/change_writer.h"
+#include "client/client.h"
 #include "tensor/delta/delta_decoder.h"
 #include "tensor/delta/delta_encoder.h"
 #include "tensor/float_formats.h"
@@ -131,11 +137,80 @@ Row ShareRow(const std::string& name, double learning_rate, Encode encode,
           .most = most};
 }
 
+// Pushes the weights before and after the step in turn, of which the server has
+// the ones before.
+class Publishing {
+ public:
+  static absl::StatusOr<std::shared_ptr<Publishing>> Begin(
+      const std::string& address, double learning_rate) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
+                     Client::Connect({.target = address}));
+    const auto step = StepOf(learning_rate);
+    ASSIGN_OR_RETURN(Tensor before, CopyOf(step->before));
+    ASSIGN_OR_RETURN(Tensor after, CopyOf(step->after));
+    RETURN_IF_ERROR(client->Init("w", before, OnExisting::kReplace));
+    return std::make_shared<Publishing>(std::move(client), std::move(before),
+                                        std::move(after));
+  }
+  Publishing(std::unique_ptr<Client> client, Tensor before, Tensor after)
+      : client_(std::move(client)),
+        tensors_{std::move(before), std::move(after)} {}
+
+  absl::Status Push(bool by_deltas) {
+    next_ = 1 - next_;
+    std::vector<PushEntry> entries = {{.key = "w", .tensor = tensors_[next_]}};
+    return by_deltas ? writer_.Push(*client_, std::move(entries)).status()
+                     : client_->Push(std::move(entries)).status();
+  }
+  int64_t size_bytes() const { return tensors_[0].size_bytes(); }
+  uint64_t bytes_sent() const { return writer_.counts().bytes; }
+
+ private:
+  static absl::StatusOr<Tensor> CopyOf(const std::vector<uint16_t>& elements) {
+    return Tensor::CopyOf(DType::kBF16, {kNumElements},
+                          reinterpret_cast<const char*>(elements.data()));
+  }
+
+  const std::unique_ptr<Client> client_;
+  const Tensor tensors_[2];
+  ChangeWriter writer_;
+  int next_ = 0;
+};
+
+MakeLoad PublishLoad(double learning_rate, bool by_deltas, Servers& servers) {
+  return [=, &servers]() -> absl::StatusOr<Load> {
+    ASSIGN_OR_RETURN(const ServerProcess server, servers.Get("tensorkv"));
+    ASSIGN_OR_RETURN(const auto publishing,
+                     Publishing::Begin(server.address, learning_rate));
+    RETURN_IF_ERROR(publishing->Push(by_deltas));
+    return Load{.call = [=] { return publishing->Push(by_deltas); },
+                .bytes = publishing->size_bytes(),
+                .server = server.pid};
+  };
+}
+
+Row PublishShareRow(const std::string& name, double learning_rate, double most,
+                    Servers& servers) {
+  return {
+      .name = name,
+      .figure = [=, &servers]() -> absl::StatusOr<double> {
+        ASSIGN_OR_RETURN(const ServerProcess server, servers.Get("tensorkv"));
+        ASSIGN_OR_RETURN(const auto publishing,
+                         Publishing::Begin(server.address, learning_rate));
+        RETURN_IF_ERROR(publishing->Push(/*by_deltas=*/true));
+        const uint64_t whole = publishing->bytes_sent();
+        RETURN_IF_ERROR(publishing->Push(/*by_deltas=*/true));
+        return static_cast<double>(publishing->bytes_sent() - whole) / whole;
+      },
+      .most = most};
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures deltas of weights.");
   RunFlags flags;
   AddRunFlags(&app, &flags);
   if (const auto exit_status = Parse(argc, argv, &app)) return *exit_status;
+  Servers servers({.tensorkv_server = flags.tensorkv_server});
   std::vector<Row> rows;
   for (const auto& [rate, most] :
        {std::pair(1e-6, 0.025), std::pair(3e-6, 0.06), std::pair(1e-5, 0.15)}) {
@@ -157,6 +232,13 @@ int Main(int argc, char** argv) {
          .references = {{.name = "xor+zstd-3",
                          .make_load = DecodeLoad(rate, EncodeXor, DecodeXor),
                          .goal = 1}}});
+    rows.push_back(PublishShareRow(absl::StrCat("publish_share", name), rate,
+                                   most, servers));
+    rows.push_back(
+        {.name = absl::StrCat("publish", name),
+         .make_load = PublishLoad(rate, true, servers),
+         .references = {{.name = "whole",
+                         .make_load = PublishLoad(rate, false, servers)}}});
   }
   RunRows(rows, flags);
   return 0;

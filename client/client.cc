@@ -99,7 +99,8 @@ struct Client::Shared {
         .name_space = name_space,
         .worker = options.worker ? options.worker : CurrentWorker(),
         .step = options.step,
-        .publish_as = options.publish_as};
+        .publish_as = options.publish_as,
+        .with_tokens = options.with_tokens};
     if (request.step == 0 && request.worker) request.step = step + 1;
     return request;
   }

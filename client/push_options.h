@@ -27,6 +27,9 @@ struct PushOptions {
 
   // Has a Push or a PushRows take a snapshot; its reply says which.
   std::optional<PublishAs> publish_as;
+
+  // Has the results of a Push have tokens, on which later pushes can build.
+  bool with_tokens = false;
 };
 
 }  // namespace tensorkv

@@ -57,7 +57,8 @@ template <typename Request>
 absl::Status ErrorOf(Mode mode, absl::Span<const absl::Status> outcomes) {
   const absl::Status worst = MostActionableError(outcomes);
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
-    if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
+    const bool says_nothing_happened = IsPushedAgain(worst) || IsOfDelta(worst);
+    if (says_nothing_happened && absl::c_any_of(outcomes, MayHaveEffect) &&
         MayBeAsync(mode)) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(

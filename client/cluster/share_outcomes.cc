@@ -78,6 +78,11 @@ bool MayHaveEffect(const absl::Status& status) {
   }
 }
 
+bool IsOfDelta(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kBaseChanged || reason == Reason::kDeltaMalformed;
+}
+
 bool IsPushedAgain(const absl::Status& status) {
   switch (ReasonOf(status)) {
     case Reason::kServerRestarted:

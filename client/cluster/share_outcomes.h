@@ -72,6 +72,10 @@ void NameAttempt(absl::string_view marker, int attempt, Request& request) {
   }
 }
 
+// Returns whether a push was refused for one of its deltas (BASE_CHANGED,
+// DELTA_MALFORMED).
+bool IsOfDelta(const absl::Status& status);
+
 // Returns whether workers push again after such an error, once they have joined
 // again if need be.
 bool IsPushedAgain(const absl::Status& status);

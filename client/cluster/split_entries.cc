@@ -295,6 +295,10 @@ absl::Status AppendSlices(const GetStateEntry& entry, const SplitLayout& layout,
 
 absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
                           SplitEntry&, std::vector<PushEntry>& out) {
+  if (entry.delta != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "key \"", layout.key, "\": is in slices, which take no deltas"));
+  }
   if (entry.encoding != nullptr) {
     return absl::UnimplementedError(
         absl::StrCat("key \"", layout.key,
@@ -347,6 +351,7 @@ Version JoinAnswers(const SplitEntry&, absl::Span<const Version> answers) {
 PushResult JoinAnswers(const SplitEntry&,
                        absl::Span<const PushResult> answers) {
   PushResult result = answers.front();
+  result.token.clear();
   result.version = MinVersion(answers);
   // Of what is carried in some slices, the last round to take any.
   for (const PushResult& answer : answers) {

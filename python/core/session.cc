@@ -140,6 +140,16 @@ absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
   return PushReply();
 }
 
+absl::StatusOr<PushReply> Session::PushChanges(std::vector<PushEntry> entries,
+                                               const PushOptions& options,
+                                               SharedChangeWriter& changes,
+                                               const CallBounds& bounds) {
+  if (worker_ != nullptr) RETURN_IF_ERROR(CheckPublishesNothing(options));
+  RETURN_IF_ERROR(CopyTensors(bounds.canceller, entries));
+  return changes.Push(Bounded(bounds), std::move(entries), options,
+                      bounds.timeout.value_or(absl::InfiniteDuration()));
+}
+
 absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
                                             Step step,
                                             absl::Span<const Destination> into,

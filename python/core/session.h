@@ -15,6 +15,7 @@
 #include "client/worker_client.h"
 #include "contract/requests.h"
 #include "python/core/call_scope.h"
+#include "python/core/shared_change_writer.h"
 
 namespace tensorkv::python {
 
@@ -75,6 +76,12 @@ class Session {
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
                                  const PushOptions& options,
                                  const CallBounds& bounds);
+  // Pushes copies of the tensors by `changes`, which holds them then. Errors:
+  // also FailedPrecondition for a worker.
+  absl::StatusOr<PushReply> PushChanges(std::vector<PushEntry> entries,
+                                        const PushOptions& options,
+                                        SharedChangeWriter& changes,
+                                        const CallBounds& bounds);
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step,
                                      absl::Span<const Destination> into,
                                      const CallBounds& bounds);

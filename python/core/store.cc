@@ -287,6 +287,20 @@ py::object Store::Push(const Keys& keys, const py::list& arrays, Step step,
   return VersionsOf(reply);
 }
 
+py::object Store::PushChanges(
+    const Keys& keys, const py::list& arrays, const PublishFields& publish_as,
+    const std::shared_ptr<SharedChangeWriter>& changes) {
+  CheckLengths(keys, arrays);
+  const PushOptions options = {.publish_as = SnapshotWanted(publish_as)};
+  const auto exports = std::make_shared<Exports>();
+  return PublishedIn(
+      Call([=, entries = PushEntriesOf(keys, arrays, {}, exports)](
+               Session& session, const CallBounds& bounds) mutable {
+        return session.PushChanges(std::move(entries), options, *changes,
+                                   bounds);
+      }));
+}
+
 void Store::PushAs(uint32_t rank, const Keys& keys, const py::list& arrays,
                    Step step, const Weights& weights) {
   const auto exports = std::make_shared<Exports>();

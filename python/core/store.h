@@ -25,6 +25,7 @@
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
 #include "python/core/shared_change_reader.h"
+#include "python/core/shared_change_writer.h"
 #include "python/core/snapshot_arguments.h"
 #include "python/core/status_error.h"
 
@@ -111,6 +112,12 @@ class Store {
   pybind11::object Push(const Keys& keys, const pybind11::list& arrays,
                         Step step, const Weights& weights,
                         const std::optional<PublishFields>& publish_as);
+  // Pushes of what `changes` holds only what has changed, and returns what is
+  // told of the snapshot.
+  pybind11::object PushChanges(
+      const Keys& keys, const pybind11::list& arrays,
+      const PublishFields& publish_as,
+      const std::shared_ptr<SharedChangeWriter>& changes);
   // Pushes as that rank of a group whose workers do not join. Without arrays it
   // skips the keys.
   void PushAs(uint32_t rank, const Keys& keys, const pybind11::list& arrays,

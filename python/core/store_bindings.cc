@@ -25,6 +25,11 @@ void Store::Register(py::module_& module) {
         const GilRelease release;
         return reader.bytes();
       });
+  py::class_<SharedChangeWriter, std::shared_ptr<SharedChangeWriter>>(
+      module, "ChangeWriter")
+      .def(py::init<>())
+      .def("clear", &SharedChangeWriter::Clear)
+      .def_property_readonly("bytes", &SharedChangeWriter::bytes);
   py::class_<Store> store(module, "Store");
   RegisterOpening(store);
   RegisterValues(store);
@@ -68,6 +73,7 @@ void Store::RegisterOpening(py::class_<Store>& store) {
 void Store::RegisterValues(py::class_<Store>& store) {
   store.def("init", &Store::Init)
       .def("push", &Store::Push)
+      .def("push_changes", &Store::PushChanges)
       .def("push_as", &Store::PushAs)
       .def("push_pull", &Store::PushPull)
       .def("pull", &Store::Pull)

@@ -34,6 +34,12 @@ class ChangeReader:
     @property
     def bytes(self) -> int: ...
 
+class ChangeWriter:
+    def __init__(self) -> None: ...
+    def clear(self) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+
 class Store:
     @staticmethod
     def connect(
@@ -76,6 +82,14 @@ class Store:
         step: int,
         weights: List[float],
         publish_as: Optional[PublishFields],
+        /,
+    ) -> Any: ...
+    def push_changes(
+        self,
+        keys: List[str],
+        values: List[Any],
+        publish_as: PublishFields,
+        changes: ChangeWriter,
         /,
     ) -> Any: ...
     def push_as(

@@ -9,7 +9,13 @@ import uuid
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from tensorkv import _core
-from tensorkv._client_arguments import at_fields, publish_fields, within
+from tensorkv._arrays import all_to_core
+from tensorkv._client_arguments import (
+    Array,
+    at_fields,
+    publish_fields,
+    within,
+)
 from tensorkv._types import (
     At,
     NDArray,
@@ -154,6 +160,22 @@ class SnapshotVerbs:
         with within(timeout):
             leased = self._store.lease_snapshot(at, name, duration)
         return LeasedSnapshot(self, At(series, leased), name, duration)
+
+    def _push_changes(
+        self,
+        keys: List[str],
+        values: List[Array],
+        publish_as: PublishAs,
+        changes: Any,
+    ) -> Snapshot:
+        """Pushes copies of the arrays, of which `changes` sends what is new.
+
+        The keys are there, and have the rule assign.
+        """
+        made = self._store.push_changes(
+            keys, all_to_core(values), publish_fields(publish_as), changes
+        )
+        return Snapshot(publish_as.series, **made)
 
     def _pull_memory(
         self,

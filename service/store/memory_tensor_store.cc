@@ -163,6 +163,18 @@ void MemoryTensorStore::PushPull(PushPullRequest request, CallContext context,
                std::move(done));
 }
 
+void MemoryTensorStore::Push(PushRequest request, CallContext context,
+                             ReplyCallback<PushReply> done) {
+  if (request.with_tokens) {
+    const absl::StatusOr<NamespacePtr> found = FindFor(context.caller, request);
+    if (!found.ok()) return std::move(done)(found.status());
+    done = (*found)->WithTokens(request, std::move(done));
+  }
+  MakeInNamespace(
+      std::move(request), std::move(context), std::move(done),
+      [](Namespace& in, auto... call) { in.Push(std::move(call)...); });
+}
+
 #define TENSORKV_VERB(name, ...)                                           \
   void MemoryTensorStore::name(name##Request request, CallContext context, \
                                ReplyCallback<name##Reply> done) {          \
@@ -171,7 +183,6 @@ void MemoryTensorStore::PushPull(PushPullRequest request, CallContext context,
         [](Namespace& in, auto... call) { in.name(std::move(call)...); }); \
   }
 TENSORKV_VERB(Init)
-TENSORKV_VERB(Push)
 TENSORKV_VERB(SetState)
 TENSORKV_VERB(Delete)
 TENSORKV_VERB(Barrier)

@@ -22,6 +22,9 @@ uint64_t BytesOfEntries(const Request& request) {
     if (IsUncounted(entry.tensor)) uncounted_bytes += entry.tensor.size_bytes();
     if constexpr (requires { entry.encoding; }) {
       if (entry.encoding) bytes += sizeof(Encoding);
+      if (entry.delta) {
+        bytes += sizeof(PushedDelta) + entry.delta->base.capacity();
+      }
       if (entry.rows) bytes += entry.rows->tensor().size_bytes();
     }
   }

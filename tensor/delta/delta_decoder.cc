@@ -81,7 +81,9 @@ absl::StatusOr<DeltaDecoder> DeltaDecoder::Create(absl::string_view delta,
     const auto encoding = static_cast<uint8_t>(delta[0]);
     if (encoding >= kNumDeltaEncodings) return Malformed("encoding");
     delta.remove_prefix(kBlockHeaderBytes);
-    if (size > delta.size()) return Malformed("length");
+    if (size > delta.size() || size > DeltaBlockBytes(from.size_bytes(), i)) {
+      return Malformed("length");
+    }
     decoder.blocks_.push_back(
         {static_cast<DeltaEncoding>(encoding), delta.substr(0, size)});
     delta.remove_prefix(size);

@@ -66,17 +66,29 @@ TEST(ProtoCodecTest, PushRequestFields) {
           key: "w"
           tensor { dtype: DTYPE_U8 data: "A" }
         }
-        entries { key: "v" skip: true })pb")));
+        entries { key: "v" skip: true }
+        with_tokens: true
+        entries {
+          key: "d"
+          delta { base: "b" digest: 6 }
+          tensor { dtype: DTYPE_U8 shape: 2 data: "AB" }
+        })pb")));
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_THAT(request.call_id, Optional(FieldsAre("c", 2, 2)));
   EXPECT_THAT(request.worker, Optional(FieldsAre(3, 4)));
   EXPECT_EQ(request.step, 5);
-  ASSERT_THAT(request.entries, SizeIs(2));
+  EXPECT_TRUE(request.with_tokens);
+  ASSERT_THAT(request.entries, SizeIs(3));
   EXPECT_FALSE(request.entries[0].skip);
   EXPECT_EQ(request.entries[0].tensor.Description(), "u8[]");
+  EXPECT_FALSE(request.entries[0].delta);
   EXPECT_EQ(request.entries[1].key, "v");
   EXPECT_TRUE(request.entries[1].skip);
+  ASSERT_TRUE(request.entries[2].delta);
+  EXPECT_EQ(request.entries[2].delta->base, "b");
+  EXPECT_EQ(request.entries[2].delta->digest, 6);
+  EXPECT_EQ(request.entries[2].tensor.Description(), "u8[2]");
 }
 
 TEST(ProtoCodecTest, PushPullRequestIsItsPushAndWhatItBringsBack) {
@@ -118,11 +130,11 @@ TEST(ProtoCodecTest, StateRequestFields) {
 }
 
 TEST(ProtoCodecTest, PushReplyFields) {
-  const PushReply reply =
-      Decode(Parse<v1::PushResponse>("results { version: 1 step: 2 }"));
+  const PushReply reply = Decode(
+      Parse<v1::PushResponse>("results { version: 1 step: 2 token: \"t\" }"));
 
   ASSERT_THAT(reply.results, SizeIs(1));
-  EXPECT_THAT(reply.results[0], FieldsAre(1, 2, false));
+  EXPECT_THAT(reply.results[0], FieldsAre(1, 2, false, "t"));
 }
 
 TEST(ProtoCodecTest, PullRequestFields) {

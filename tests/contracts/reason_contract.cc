@@ -330,6 +330,8 @@ const std::set<Reason>& TestedElsewhere() {
       Reason::kRevisionCompacted,
       // tests/service/checkpoint
       Reason::kServerRestarted,
+      // pushed_deltas_contract.cc: not on a device
+      Reason::kBaseChanged, Reason::kDeltaMalformed,
       // tests/contract
       Reason::kEncodingUnknown,
       // tests/kernels

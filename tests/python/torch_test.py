@@ -400,6 +400,75 @@ class PublishingTest(StoreTest):
         with self.assertRaises(tensorkv.FailedPreconditionError):
             optimizer("other")
 
+    def test_deltas_publish_what_wholes_do(self):
+        publisher = Publisher(self.client, deltas=True)
+        state = {"w": torch.ones(100_000), **self.state(1.0)}
+        sent = []
+        for step in range(5):
+            number = publisher.publish(state)
+            self.assertTrue(equal(self.reader.fetch(), state))
+            self.assertEqual(self.reader.number, number)
+            sent.append(publisher.bytes_sent)
+            # In place, as optimizers do.
+            state["w"][step] = 7
+        self.assertGreater(sent[1], 2 * 400_000)
+        self.assertLess(sent[4] - sent[1], 10_000)
+
+    def test_what_deltas_cannot_say_goes_whole(self):
+        publisher = Publisher(self.client, deltas=True)
+        for state in (
+            {"a": torch.ones(2000), "b": torch.ones(3)},
+            {"a": torch.zeros(2000), "b": torch.ones(3)},
+            {"a": torch.zeros(2000)},
+            {"a": torch.zeros(2000)},
+            {"a": torch.zeros(20, 100)},
+            {"a": torch.zeros(20, 100)},
+            {"a": torch.zeros(20, 100, dtype=torch.bfloat16)},
+        ):
+            publisher.publish(state)
+            self.assertTrue(equal(self.reader.fetch(), state))
+        # Somebody else is in between.
+        state = {"a": torch.ones(20, 100)}
+        for _ in range(3):
+            publisher.publish(state)
+        self.client.push("published/a", torch.full((20, 100), 5.0))
+        publisher.publish(state)
+        self.assertTrue(equal(self.reader.fetch(), state))
+        self.client.delete(["published/a"])
+        with self.assertRaises(tensorkv.NotFoundError):
+            publisher.publish(state)
+        publisher.publish(state)
+        self.assertTrue(equal(self.reader.fetch(), state))
+
+    def test_deltas_replace_what_they_cannot_change(self):
+        client = self.client
+        publisher = Publisher(client, deltas=True)
+        state = {"a": torch.full((2000,), 3.0)}
+
+        def publish(change):
+            for _ in range(3):
+                publisher.publish(state)
+            change()
+            state["a"][0] += 1
+            for _ in range(3):
+                publisher.publish(state)
+                self.assertTrue(equal(self.reader.fetch(), state))
+
+        publish(
+            lambda: client.init(
+                "published/a",
+                torch.zeros(2000, dtype=torch.bfloat16),
+                on_existing="replace",
+            )
+        )
+        publish(lambda: client.set_rule("accumulate", key_pattern="*/*"))
+        publish(lambda: client.set_rule("accumulate", key_pattern="published/*"))
+
+    def test_deltas_are_for_the_mode_async(self):
+        kv = self.open("dist_sync")
+        with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "async"):
+            Publisher(kv, deltas=True).publish({"a": torch.ones(2)})
+
     def test_what_is_no_tensor_is_refused(self):
         with self.assertRaisesRegex(TypeError, "'lr'"):
             self.publisher.publish({"w": torch.ones(2), "lr": 0.1})

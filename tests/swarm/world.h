@@ -140,6 +140,9 @@ class World final : public WorldState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Readers that hold values (world_held.cc) ------------------------------
+  // Has some pushes say what has changed since a value that was read.
+  void MakeDeltas(const Action& action, PushRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has some pulls ask for what has changed since a value that was read.
   void ShowHeld(const Action& action, PullRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

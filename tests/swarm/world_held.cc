@@ -1,7 +1,9 @@
-// Readers that hold values, and are told what has changed since.
+// Readers that hold values, and are told what has changed since; and pushes of
+// what has changed.
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,18 @@ namespace {
 // Readers show one of the values of a key that were read last.
 constexpr size_t kMostHeld = 4;
 
+// Returns a delta, be it smaller than the whole or not.
+std::string DeltaOf(const Tensor& from, const Tensor& to) {
+  DeltaEncoder encoder(from.view(), to.view(), DeltaEncodings::All());
+  DeltaScratch scratch;
+  for (size_t i = 0; i < encoder.num_blocks(); ++i) {
+    encoder.EncodeBlock(i, scratch);
+  }
+  std::string delta(encoder.size_bytes(), '\0');
+  encoder.Write(delta.data());
+  return delta;
+}
+
 }  // namespace
 
 void World::ShowHeld(const Action& action, PullRequest& request) const {
@@ -35,6 +49,41 @@ void World::ShowHeld(const Action& action, PullRequest& request) const {
     const auto held = held_.find({action.space, key});
     if (held == held_.end()) continue;
     entry.held = held->second[random.Below(held->second.size())];
+  }
+}
+
+// Some push what has changed since a value that was read, which the key may
+// have no more; and some what is no delta.
+void World::MakeDeltas(const Action& action, PushRequest& request) const {
+  const Space& space = spaces_[action.space];
+  Random random(~uint64_t{action.number});
+  if (space.plan.is_group() || space.plan.rule != Rule::kAssign ||
+      space.plan.has_means() || random.OneIn(2)) {
+    return;
+  }
+  request.with_tokens = random.OneIn(4);
+  std::map<std::string, int> num_entries;
+  for (const PushEntry& entry : request.entries) ++num_entries[entry.key];
+  for (PushEntry& entry : request.entries) {
+    const auto held = held_.find({action.space, KeyOf(entry.key)});
+    if (held == held_.end() || entry.skip || entry.encoding || entry.rows ||
+        num_entries[entry.key] > 1) {
+      continue;
+    }
+    const std::vector<std::string>& tokens = held->second;
+    const std::string& base =
+        random.OneIn(4) ? tokens[random.Below(tokens.size())] : tokens.back();
+    const Tensor& from = by_token_.at(base);
+    if (from.dtype() != entry.tensor.dtype()) continue;
+    auto delta = MakeRefCounted<PushedDelta>();
+    delta->base = base;
+    delta->digest = DigestOf(entry.tensor.view());
+    if (random.OneIn(8)) delta->digest ^= 1;
+    std::string bytes = DeltaOf(from, entry.tensor);
+    if (random.OneIn(8)) bytes.resize(random.Below(bytes.size()));
+    entry.tensor = *Tensor::CopyOf(
+        DType::kU8, {static_cast<int64_t>(bytes.size())}, bytes.data());
+    entry.delta = std::move(delta);
   }
 }
 

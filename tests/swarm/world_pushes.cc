@@ -149,7 +149,10 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
       (action.verb == Verb::kWork && plan_.has_rows && action.how % 4 == 1);
   const CallPtr call = NewCall(action, /*changes=*/true);
   PushRequest request = PushOf(action, *call, with_rows);
-  if (!pulls) PublishWith(action, request);
+  if (!pulls) {
+    MakeDeltas(action, request);
+    PublishWith(action, request);
+  }
   if (as_worker) {
     request.worker = member.worker;
     request.step = member.next;

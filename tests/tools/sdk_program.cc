@@ -5,6 +5,7 @@
 //   sdk_program HOST:PORT
 #include <tensorkv/base/status_macros.h>
 #include <tensorkv/client/change_reader.h>
+#include <tensorkv/client/change_writer.h>
 #include <tensorkv/client/client.h>
 #include <tensorkv/client/client_observer.h>
 #include <tensorkv/client/pipeline.h>
@@ -77,6 +78,15 @@ void TryChanges(Client& client) {
   Expect(reader.counts().unchanged == 1, "nothing that is sent again");
 }
 
+void TryChangedPushes(Client& client) {
+  ChangeWriter writer;
+  const Tensor ones = Get(Tensor::Filled(DType::kI8, {2000}, '\1'));
+  Expect(client.Init("changed", ones).ok(), "a key");
+  Get(writer.Push(client, {{.key = "changed", .tensor = ones}}));
+  Get(writer.Push(client, {{.key = "changed", .tensor = ones}}));
+  Expect(writer.counts().deltas == 1, "a push of what has changed");
+}
+
 void TryStates(Client& client) {
   const Value count = Get(client.GetState("w", "update_count"));
   Expect(count.tensor.Description() == "u64[]", "the count of updates");
@@ -143,6 +153,7 @@ int main(int, char** argv) {
   TryBounds(options);
   TryRows(*client);
   TryChanges(*client);
+  TryChangedPushes(*client);
   TryStates(*client);
   TryMessages(*client);
   TryPipeline(*client);

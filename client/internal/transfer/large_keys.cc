@@ -92,7 +92,7 @@ void LargeKeys::Learn(const PushRequest& request) {
   keys.reserve(request.entries.size());
   for (const PushEntry& entry : request.entries) {
     // Says nothing of the key's size, and so of the list's.
-    if (entry.skip) return;
+    if (entry.skip || entry.delta) return;
     keys.push_back(
         {FingerprintOfKey(request.name_space, entry.key), DecodedBytes(entry)});
   }

@@ -24,6 +24,7 @@ from tensorkv._types import At, PublishAs, Snapshot, SnapshotStatus
 from tensorkv.aio import ReaderCoroutines
 from tensorkv.client import Client
 from tensorkv.errors import (
+    AbortedError,
     FailedPreconditionError,
     InvalidArgumentError,
     OlderSnapshotError,
@@ -80,6 +81,10 @@ class Publisher:
 
     A publisher goes on with a server that was restarted, whatever that has: its
     numbers go on, too.
+
+    With `deltas` it keeps what it has published last, in memory of the host,
+    and sends only what has changed since, where that takes fewer bytes; the
+    first two states, and what the server does not have any more, go whole.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Publisher:
         store: Store,
         series: str = "published",
         keep_last: Optional[int] = 1,
+        deltas: bool = False,
     ):
         """`store` is a tensorkv.Client, or what tensorkv.create makes.
 
@@ -95,6 +101,8 @@ class Publisher:
           keep_last: how many states stay readable, 0: all; None leaves the
             series as it is, which is all at first. One that stays takes memory for what
             has changed since.
+          deltas: sends what has changed: in a namespace of the mode "async"
+            without gradient guard, by a client that has not joined.
         """
         self._server = _FollowedServer(client_of(store))
         self._series = series
@@ -104,6 +112,16 @@ class Publisher:
         self._client: Optional[Client] = None
         self._number = 0
         self._keys: Optional[Set[str]] = None
+        # What sends the changes, and what it sent last; or nothing.
+        self._changes = _core.ChangeWriter() if deltas else None
+        self._shapes: Optional[Dict[str, Tuple[torch.dtype, torch.Size]]] = None
+        self._bytes_initialized = 0
+
+    @property
+    def bytes_sent(self) -> int:
+        """How many bytes of values and of changes were published so far."""
+        changed = self._changes.bytes if self._changes else 0
+        return self._bytes_initialized + changed
 
     def __repr__(self) -> str:
         return f"<tensorkv.torch.Publisher of {self._series!r}>"
@@ -191,21 +209,48 @@ class Publisher:
         gone = keys.difference(tensors)
         if gone:
             client.delete(sorted(gone), allow_missing=True)
-        snapshot = client.init(
-            list(tensors),
-            list(tensors.values()),
-            on_existing="replace",
-            publish_as=PublishAs(
-                series=self._series,
-                number=number,
-                prefixes=(f"{self._series}/",),
-                metadata=metadata,
-                keep_last=self._keep_last,
-                dtype=None if as_dtype is None else name_of(as_dtype),
-            ),
+        publish_as = PublishAs(
+            series=self._series,
+            number=number,
+            prefixes=(f"{self._series}/",),
+            metadata=metadata,
+            keep_last=self._keep_last,
+            dtype=None if as_dtype is None else name_of(as_dtype),
         )
+        is_same_client = client is self._client
+        snapshot = self._write(client, tensors, publish_as, is_same_client)
         self._client, self._keys = client, set(tensors)
         self._number = snapshot.number
+        return snapshot
+
+    def _write(
+        self,
+        client: Client,
+        tensors: Dict[str, torch.Tensor],
+        publish_as: PublishAs,
+        has_written: bool,
+    ) -> Snapshot:
+        """Sends the changes where keys have such tensors, else the tensors."""
+        keys, values = list(tensors), list(tensors.values())
+        shapes = {k: (each.dtype, each.shape) for k, each in tensors.items()}
+        last, self._shapes = self._shapes, None
+        snapshot = None
+        if self._changes and has_written and shapes == last:
+            # Who cannot change the keys so, replaces them.
+            with contextlib.suppress(AbortedError, InvalidArgumentError):
+                snapshot = client._push_changes(
+                    keys, values, publish_as, self._changes
+                )
+        if snapshot is None:
+            snapshot = client.init(
+                keys, values, on_existing="replace", publish_as=publish_as
+            )
+            self._bytes_initialized += sum(
+                each.numel() * each.element_size() for each in values
+            )
+            if self._changes:
+                self._changes.clear()
+        self._shapes = shapes
         return snapshot
 
     def _take_over(self, client: Client) -> Set[str]:
@@ -221,6 +266,10 @@ class Publisher:
             raise FailedPreconditionError(
                 f"{self._series}/: expected the keys of a Publisher alone, got "
                 f"{keys[0]!r}; publish another series"
+            )
+        if self._changes and client.describe_namespace().mode != "async":
+            raise InvalidArgumentError(
+                "deltas: expected a namespace of the mode async"
             )
         client.set_rule("assign", key_pattern=_pattern(self._series))
         return set(keys)

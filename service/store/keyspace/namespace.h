@@ -159,6 +159,10 @@ class Namespace {
             ReplyCallback<InitReply> done);
   void Push(PushRequest request, CallContext context,
             ReplyCallback<PushReply> done);
+  // Returns a callback that gives the results of `request` their tokens, and
+  // then calls `done` with them.
+  ReplyCallback<PushReply> WithTokens(const PushRequest& request,
+                                      ReplyCallback<PushReply> done) const;
   // Makes the first half of a PushPull. `pull` is the second, whose reply
   // counts too: it takes the names of the entries once the push is in.
   void Push(PushRequest request, CallContext context, PullRequest* pull,

@@ -117,7 +117,7 @@ def diloco(client: tensorkv.Client, module: torch.nn.Module) -> None:
 
 
 def weights(client: tensorkv.Client, module: torch.nn.Module) -> None:
-    publisher = Publisher(client, "policy", keep_last=2)
+    publisher = Publisher(client, "policy", keep_last=2, deltas=True)
     number: int = publisher.publish(module, 3, metadata={"loss": 0.5})
     publisher.publish(dict(module.named_parameters()), dtype=torch.float16)
     publisher.clear()

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/push/push_check.h"
 #include "service/store/keyspace/push/push_reply.h"
+#include "service/store/keyspace/push/pushed_deltas.h"
 #include "service/store/keyspace/rounds/round_endings.h"
 #include "service/store/keyspace/snapshots/snapshot_copies.h"
 #include "service/store/keyspace/updates/update_runner.h"
@@ -33,7 +34,7 @@ absl::Status PushAdmission::Run() {
     return absl::InvalidArgumentError(
         "publish_as: expected none in a PushPull, got one");
   }
-  ASSIGN_OR_RETURN(publication_, Publication::Create(request_.publish_as));
+  ASSIGN_OR_RETURN(publication_, Publication::Of(request_));
   RETURN_IF_ERROR(guard_.MeasureAndClip(request_));
   LookAtRows(state_, request_);
   RETURN_IF_ERROR(ReserveForTensors());
@@ -94,6 +95,7 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
 
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   ASSIGN_OR_RETURN(EntriesByKey entries, CheckKeys(state_, request_));
+  RETURN_IF_ERROR(CheckBases(state_, request_, entries, bases_));
   const absl::Status guarded =
       guard_.Check(request_, entries, state_.counts.guarded);
   if (!guarded.ok()) {

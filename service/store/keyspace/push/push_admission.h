@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,6 +41,7 @@ class PushAdmission {
       : transaction_(transaction),
         state_(transaction.state()),
         request_(std::move(call.request)),
+        bases_(std::move(call.bases)),
         max_reply_bytes_(call.context.max_reply_bytes),
         applies_at_once_(state_.mode->applies_at_once()),
         forgets_contributions_(state_.mode->forgets_contributions()),
@@ -95,6 +97,7 @@ class PushAdmission {
   Transaction& transaction_;
   NamespaceState& state_;
   PushRequest request_;
+  const std::vector<DeltaBase> bases_;
   const uint64_t max_reply_bytes_;
   // Say what the namespace's mode and placement answer; asked for once, not by
   // key.

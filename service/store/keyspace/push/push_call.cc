@@ -7,6 +7,7 @@
 
 #include "service/store/keyspace/push/push_admission.h"
 #include "service/store/keyspace/push/push_check.h"
+#include "service/store/keyspace/push/pushed_deltas.h"
 #include "service/store/keyspace/push/waiting_push.h"
 
 namespace tensorkv {
@@ -54,19 +55,37 @@ void Admit(NamespaceState& state, PushCall call) {
   if (!status.ok()) std::move(queued->done)(status);
 }
 
+// A pull has no place for the tokens of values, nor for values that may be
+// refused as their bases have changed.
+absl::Status CheckWithPull(const PushCall& call) {
+  if (call.request.with_tokens) {
+    return absl::InvalidArgumentError(
+        "with_tokens: expected none in a PushPull, got one");
+  }
+  if (!call.has_deltas) return absl::OkStatus();
+  return absl::InvalidArgumentError("delta: expected none in a PushPull");
+}
+
 void PushHere(NamespaceState& state, PushCall call) {
   absl::Status status = CheckFields(state, call.request);
+  if (status.ok() && call.pull != nullptr) {
+    status = CheckWithPull(call);
+  }
   if (!status.ok()) return std::move(call.done)(std::move(status));
   if (MustWaitForOthers(state, call.request)) {
     return ParkPush(state, std::move(call));
   }
-  Admit(state, std::move(call));
+  if (!call.has_deltas) return Admit(state, std::move(call));
+  DecodeDeltas(state, std::move(call),
+               [&state](PushCall whole) { Admit(state, std::move(whole)); });
 }
 
 }  // namespace
 
 void StartPush(NamespaceState& state, PushCall call) {
-  if (!TakesLong(state, call.request)) {
+  call.has_deltas = HasDeltas(call.request);
+  // A delta of some bytes may stand for any number.
+  if (!call.has_deltas && !TakesLong(state, call.request)) {
     return PushHere(state, std::move(call));
   }
   PushOnPool(state, std::move(call));

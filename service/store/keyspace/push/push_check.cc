@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/push/push_copies.h"
+#include "service/store/keyspace/push/pushed_deltas.h"
 #include "service/store/keyspace/push/staged_tensors.h"
 #include "service/store/keyspace/snapshots/taking.h"
 #include "service/store/keyspace/updates/row_batches.h"
@@ -80,13 +81,17 @@ void CountRefusal(NamespaceState& state, const PushRequest& request,
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request) {
   LookAtRows(state, request);
+  const std::vector<DeltaBase> bases = BasesOf(state, request);
   MutexLock lock(&state.mutex);
   ASSIGN_OR_RETURN(const EntriesByKey entries, CheckKeys(state, request));
-  return BytesNeeded{.host = OverheadOf(state.memory, request) +
+  RETURN_IF_ERROR(CheckBases(state, request, entries, bases));
+  return BytesNeeded{
+      .host = SumOfBytes(OverheadOf(state.memory, request) +
                              UncountedBytes(state.memory, request) +
                              entries.record_bytes,
-                     .device = SumOfBytes(PushCopies::BytesOf(state, request),
-                                          BytesBesideTensors(entries))};
+                         BytesOfWholes(entries, bases)),
+      .device = SumOfBytes(PushCopies::BytesOf(state, request),
+                           BytesBesideTensors(entries))};
 }
 
 }  // namespace
@@ -99,9 +104,14 @@ absl::Status CheckFields(const NamespaceState& state,
     return absl::InvalidArgumentError(
         "publish_as: expected none in MODE_SYNC, got one");
   }
+  if (request.with_tokens && !state.mode->applies_at_once()) {
+    return absl::InvalidArgumentError(
+        "with_tokens: expected none in MODE_SYNC, got one");
+  }
   RETURN_IF_ERROR(Publication::Create(request.publish_as).status());
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    if (entry.delta) RETURN_IF_ERROR(CheckDelta(state, entry));
     if (entry.skip) continue;
     if (entry.weight != 1) RETURN_IF_ERROR(CheckWeight(state, entry));
     if (!entry.encoding) continue;

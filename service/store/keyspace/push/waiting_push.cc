@@ -22,6 +22,9 @@ class WaitingPush final : public WaitingCall {
     for (const PushEntry& entry : call_.request.entries) {
       size_bytes_ += sizeof(PushEntry) + entry.key.capacity();
       if (entry.encoding) size_bytes_ += sizeof(Encoding);
+      if (entry.delta) {
+        size_bytes_ += sizeof(PushedDelta) + entry.delta->base.capacity();
+      }
       if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
     }
     if (const auto& publish_as = call_.request.publish_as) {
