@@ -38,7 +38,8 @@ template <typename Proto>
 std::optional<PublishedSnapshot> PublishedIn(const Proto& proto) {
   if (!proto.has_published()) return std::nullopt;
   return PublishedSnapshot{.number = proto.published().number(),
-                           .revision = proto.published().revision()};
+                           .revision = proto.published().revision(),
+                           .parts_missing = proto.published().parts_missing()};
 }
 template <typename Proto>
 void SetPublished(const std::optional<PublishedSnapshot>& published,
@@ -46,6 +47,7 @@ void SetPublished(const std::optional<PublishedSnapshot>& published,
   if (!published) return;
   proto->mutable_published()->set_number(published->number);
   proto->mutable_published()->set_revision(published->revision);
+  proto->mutable_published()->set_parts_missing(published->parts_missing);
 }
 
 }  // namespace

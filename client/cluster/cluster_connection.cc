@@ -148,6 +148,7 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
       CO_ASSIGN_OR_RETURN(placement, co_await servers_.Placement(limit));
     }
     const bool takes_shares = is_published && IsOfShares(*placement);
+    if (takes_shares) CO_RETURN_IF_ERROR(CheckIsNoPart(made));
     const auto start = [&]() -> Task<absl::StatusOr<ReplyTo<Request>>> {
       if constexpr (kMayPublish<Request>) {
         if (takes_shares) return Publish(made, known, limit);
@@ -366,6 +367,8 @@ void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
       if constexpr (kMayPublish<Request>) {
         if (answers[i]->published) {
           progress.published_by.insert(shares[i].server);
+          // Of a snapshot without shares it is that of the whole call.
+          progress.reply.published = answers[i]->published;
         }
       }
       outcome = call.JoinReply(*std::move(answers[i]), places, progress.reply);

@@ -36,6 +36,20 @@ inline bool IsOfShares(const ClusterPlacement& placement) {
   return placement.servers.size() > 1 || !placement.lost.empty();
 }
 
+// Checks that the call publishes no part of a snapshot: servers of a cluster do
+// not know each other's.
+template <typename Request>
+absl::Status CheckIsNoPart(const Request& request) {
+  if constexpr (kMayPublish<Request>) {
+    if (request.publish_as->has_part()) {
+      return absl::UnimplementedError(
+          "publish_as: a part of a snapshot needs one server that has all keys "
+          "of the namespace, the cluster has several");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Returns whether a call that has been made may be made once more: what others
 // have done since stays.
 inline bool MayBeMadeAgain(const InitRequest& request) {

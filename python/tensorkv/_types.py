@@ -172,7 +172,8 @@ class SnapshotStatus:
     # Seconds until it goes, unless somebody has a lease; None: it stays.
     time_left: Optional[float]
     metadata: Dict[str, str]
-    # It has the keys that begin with one of these; all where there is none.
+    # It has the keys that begin with one of these; all where there is none, but
+    # of one that is made of parts.
     prefixes: List[str]
     # As in Snapshot.
     num_keys: Optional[int]

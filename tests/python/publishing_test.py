@@ -272,6 +272,44 @@ class SeriesTest(StoreTest):
             self.assertEqual(number_of(reader.fetch()), 1)
         self.assertEqual(reader.bytes_read, 0)
 
+    def test_ranks_publish_the_parts_of_a_state(self):
+        client = self.client
+        ranks = [Publisher(client, "ranks", 2, part=(i, 3)) for i in range(3)]
+        reader = Reader(client, "ranks")
+        for number in (1, 2):
+            for rank, publisher in enumerate(ranks):
+                self.assertEqual(reader.number, number - 1)
+                with self.assertRaises(tensorkv.DeadlineExceededError):
+                    reader.wait(number, timeout=0.01)
+                part = {f"w/{rank}": torch.full((4,), float(number))}
+                self.assertEqual(publisher.publish(part, number), number)
+            fetched = reader.fetch()
+            self.assertEqual(set(fetched), {"w/0", "w/1", "w/2"})
+            self.assertEqual(number_of(fetched), number)
+        status = client.describe_snapshot("ranks", 2)
+        self.assertEqual((status.num_parts, status.num_keys), (3, 3))
+        # One that has the number, or a tensor, of another changes nothing.
+        with self.assertRaises(tensorkv.FailedPreconditionError):
+            ranks[0].publish({"w/0": torch.zeros(4)}, 2)
+        ranks[0].publish({"w/0": torch.full((4,), 3.0)}, 3)
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            ranks[1].publish({"w/0": torch.zeros(4)}, 3)
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            ranks[1].publish({"w/1": torch.zeros(4)})
+        self.assertEqual(number_of(reader.fetch()), 2)
+        ranks[2].clear()
+        self.assertEqual(client.keys("ranks/"), [])
+
+    def test_a_part_says_how_many_are_missing(self):
+        taken = [
+            self.client.init(
+                f"key{i}", torch.ones(1), publish_as=tensorkv.PublishAs("p", 4, part=(i, 2))
+            )
+            for i in range(2)
+        ]
+        self.assertEqual([each.parts_missing for each in taken], [1, 0])
+        self.assertEqual(self.client.pull("key0", at=taken[1].at), [1.0])
+
     def test_what_is_taken_back_is_waited_for(self):
         publisher, reader = Publisher(self.client), Reader(self.client)
         publisher.clear()

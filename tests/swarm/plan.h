@@ -17,6 +17,8 @@ namespace tensorkv::swarm {
 // Of every namespace. The last is of integers where the rule takes them.
 inline constexpr uint32_t kNumKeys = 4;
 inline constexpr uint32_t kNumActors = 5;
+// The series of snapshots that are made of parts.
+inline constexpr char kPartsSeries[] = "parts";
 // Every key has this shape.
 inline constexpr int kNumRows = 3;
 inline constexpr int kRowSize = 2;

@@ -56,6 +56,10 @@ struct Call {
   bool is_compared = true;
   // A worker's push of a step that it is through with.
   bool is_again = false;
+  // The number of the snapshot of which its push is a part, and which one; 0:
+  // of none.
+  uint64_t part_of = 0;
+  uint32_t part_index = 0;
   // An attempt of it may have had an effect: it is not made elsewhere.
   bool is_bound = false;
   int num_under_way = 0;

@@ -139,6 +139,22 @@ class World final : public WorldState {
                        const std::map<uint32_t, Version>& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // --- Snapshots of parts (world_parts.cc) -----------------------------------
+  // Has some pushes be parts of snapshots.
+  void PublishPart(const Action& action, Call& call, PushRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has later pushes try a higher number.
+  void PassPart(const Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Check what was read of one, and what a push has put into it.
+  void CheckOfParts(uint32_t at, const PullRequest& request,
+                    const PullReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordPart(const Call& call, const PublishedSnapshot& published,
+                  const std::map<uint32_t, Version>& versions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckCallsOf(uint64_t number, const PartsRead& parts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // --- Readers that hold values (world_held.cc) ------------------------------
   // Has some pushes say what has changed since a value that was read.
   void MakeDeltas(const Action& action, PushRequest& request) const

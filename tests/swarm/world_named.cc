@@ -19,16 +19,23 @@ namespace {
 
 constexpr char kSeries[] = "s";
 
+// Returns whether a step is about a snapshot of parts, but where it takes one.
+bool IsAboutParts(const Action& action) { return action.how / 32 % 4 == 3; }
+
+std::string SeriesOf(const Action& action) {
+  return IsAboutParts(action) ? kPartsSeries : kSeries;
+}
+
 // Returns which snapshot a step is about: of numbers that there may be.
 SnapshotReference ReferenceOf(const Action& action) {
   const uint64_t number = 1 + action.number % 24;
   switch (action.how / 8 % 4) {
     case 0:
-      return LatestSnapshot(kSeries);
+      return LatestSnapshot(SeriesOf(action));
     case 1:
-      return SnapshotAtLeast(kSeries, number);
+      return SnapshotAtLeast(SeriesOf(action), number);
     default:
-      return SnapshotOf(kSeries, number);
+      return SnapshotOf(SeriesOf(action), number);
   }
 }
 
@@ -109,7 +116,7 @@ void World::NamedSnapshot(const Action& action) {
     }
     case 2: {
       DeleteSnapshotRequest request;
-      request.set_series(kSeries);
+      request.set_series(SeriesOf(action));
       if (action.how / 8 % 4 > 0) request.set_number(1 + action.number % 24);
       return StartNamed(action, /*changes=*/true, request, {});
     }
@@ -131,8 +138,11 @@ void World::NamedSnapshot(const Action& action) {
       }
       return StartNamed<PullRequest>(
           action, /*changes=*/false, request,
-          [this, at = action.space, request](const PullReply& reply) {
-            CheckNamed(at, request, MakeWhole(at, request, reply));
+          [this, at = action.space, of_parts = IsAboutParts(action),
+           request](const PullReply& reply) {
+            const PullReply whole = MakeWhole(at, request, reply);
+            if (of_parts) return CheckOfParts(at, request, whole);
+            CheckNamed(at, request, whole);
           });
     }
   }

@@ -152,6 +152,7 @@ CallPtr World::PreparePush(const Action& action, bool as_worker) {
   if (!pulls) {
     MakeDeltas(action, request);
     PublishWith(action, request);
+    PublishPart(action, *call, request);
   }
   if (as_worker) {
     request.worker = member.worker;
@@ -265,6 +266,9 @@ void World::EndPush(const AttemptPtr& attempt, bool as_worker, Step step,
     }
   }
   if (is_first && reply.ok()) RecordPush(*attempt, keys, *reply);
+  if (ReasonOf(reply.status()) == Reason::kSnapshotNumberPassed) {
+    PassPart(call);
+  }
   if (as_worker) EndAttemptOfWork(*attempt, step, reply.status());
 }
 
@@ -297,7 +301,9 @@ void World::RecordPush(const Attempt& attempt,
     }
     RaiseFloor(space, call.server, keys[i], result.version);
   }
-  if (reply.published) {
+  if (reply.published && call.part_of > 0) {
+    RecordPart(call, *reply.published, whole.versions);
+  } else if (reply.published) {
     RecordPublished(call.space, reply.published->number, whole.versions);
   }
   if (whole.versions.size() > 1) whole_calls_.push_back(std::move(whole));

@@ -388,12 +388,13 @@ void WorldState::CheckRevision(const NamespaceStatus& status) {
 // each open round has room for the next.
 void WorldState::CheckBudgets(Server& server, bool is_empty) {
   // What stays of named snapshots: a record of their series.
-  constexpr uint64_t kMostSeriesBytes = 2048;
+  constexpr uint64_t kMostSeriesBytes = 2 * 2048;
   for (const SpacePlan& each : plan_.spaces) {
-    if (is_empty) {
+    for (const char* const series : {"s", kPartsSeries}) {
+      if (!is_empty) break;
       DeleteSnapshotRequest all;
       all.set_namespace_(each.name);
-      all.set_series("s");
+      all.set_series(series);
       server.store().DeleteSnapshot(
           all, {}, [](const absl::StatusOr<DeleteSnapshotReply>&) {});
     }

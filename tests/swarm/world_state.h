@@ -178,6 +178,19 @@ class WorldState {
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>,
            std::map<uint32_t, Version>>
       named_ ABSL_GUARDED_BY(mutex_);
+  // What was read of a snapshot of parts, and put into it.
+  struct PartsRead {
+    std::map<uint32_t, Version> versions;
+    // Of a part by prefixes: the least versions that it may have.
+    std::map<uint32_t, Version> least;
+    // Of parts that have the keys of their calls: what each call has made.
+    std::vector<std::map<uint32_t, Version>> calls;
+  };
+  // By space, generation and number.
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, PartsRead> parts_
+      ABSL_GUARDED_BY(mutex_);
+  // The next number of which parts are pushed, by space.
+  std::map<uint32_t, uint64_t> next_parts_ ABSL_GUARDED_BY(mutex_);
   // The last tokens of values that were read, by space and key, and what each
   // token names.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<std::string>> held_

@@ -77,7 +77,8 @@ class Publisher:
     snapshot, so that readers get whole states. Works in a namespace of any
     mode, beside other keys, but those below SERIES/ are its own, and have the
     rule `assign`. A series has one publisher at a time, and states go through
-    calls of one thread.
+    calls of one thread; or it has one in each of several processes, which
+    publish the parts of each state that they have.
 
     A publisher goes on with a server that was restarted, whatever that has: its
     numbers go on, too.
@@ -93,6 +94,7 @@ class Publisher:
         series: str = "published",
         keep_last: Optional[int] = 1,
         deltas: bool = False,
+        part: Optional[Tuple[int, int]] = None,
     ):
         """`store` is a tensorkv.Client, or what tensorkv.create makes.
 
@@ -103,10 +105,21 @@ class Publisher:
             has changed since.
           deltas: sends what has changed: in a namespace of the mode "async"
             without gradient guard, by a client that has not joined.
+          part: (index, count) where so many publishers, such as the ranks of a
+            trainer, publish each state together: readers find it once all have
+            published their parts of it. Each has names that no other has, all
+            give the same `number` and dtypes, and none waits for another. Keys
+            of tensors that no state has any more stay until `clear`, after
+            which all ranks make new publishers. What waits for parts may go
+            where too much is retained: `parts_missing` says how many were yet
+            to come when this one had. For one server, not for a cluster of
+            several.
         """
         self._server = _FollowedServer(client_of(store))
         self._series = series
         self._keep_last = keep_last
+        self._part = part
+        self.parts_missing = 0
         # The client by which the last state was published, its number, and its
         # keys; None where nobody knows what the last call has done.
         self._client: Optional[Client] = None
@@ -142,7 +155,7 @@ class Publisher:
           state: a module, or a mapping of names to tensors, on any device.
             Nested ones, as state_dict() of an optimizer has, are not taken.
           number: such as the step, above those before; without it one above
-            the latest.
+            the latest. A part needs one.
           dtype: of floats as they are stored, unless they are narrower;
             without it their own. They are converted here, in memory of their
             own.
@@ -157,7 +170,9 @@ class Publisher:
 
         Errors: TypeError for what is no tensor, or of a dtype that the store
         does not have, and for metadata that are no JSON;
-        FailedPreconditionError where other keys have names below SERIES/;
+        FailedPreconditionError where other keys have names below SERIES/, and,
+        of a part, where the number has passed; InvalidArgumentError where
+        another part has a tensor of that name;
         those of tensorkv.Client.init and create_snapshot. What a call that
         failed may have left, the next one replaces.
         """
@@ -202,25 +217,29 @@ class Publisher:
         keys, self._keys = self._keys, None
         if keys is None or client is not self._client:
             keys = self._take_over(client)
-        if number is None and self._client not in (None, client):
+        is_again = self._client not in (None, client)
+        if number is None and is_again and self._part is None:
             # The server was restarted, and may not know the numbers.
             self._number += 1
             number = self._number
         gone = keys.difference(tensors)
-        if gone:
+        # Those of other parts are not known here.
+        if gone and self._part is None:
             client.delete(sorted(gone), allow_missing=True)
         publish_as = PublishAs(
             series=self._series,
             number=number,
-            prefixes=(f"{self._series}/",),
+            prefixes=() if self._part else (f"{self._series}/",),
             metadata=metadata,
             keep_last=self._keep_last,
             dtype=None if as_dtype is None else name_of(as_dtype),
+            part=self._part,
         )
         is_same_client = client is self._client
         snapshot = self._write(client, tensors, publish_as, is_same_client)
         self._client, self._keys = client, set(tensors)
         self._number = snapshot.number
+        self.parts_missing = snapshot.parts_missing
         return snapshot
 
     def _write(
@@ -440,6 +459,8 @@ class Reader:
         """Reads the wanted tensors of a snapshot."""
         prefix = status.prefixes[0] if len(status.prefixes) == 1 else ""
         entries = client._entries(prefix, status.at)
+        if status.num_parts > 0:
+            prefix, entries = _less_prefix(f"{self._series}/", entries)
         wanted = _wanted(entries, targets, dtype)
         # What the snapshot converts, the server converts no further.
         narrower, as_dtype = (
@@ -490,6 +511,13 @@ class Reader:
                     "latest": str(latest.number),
                 },
             )
+
+
+def _less_prefix(prefix: str, entries: _Entries) -> Tuple[str, _Entries]:
+    """The prefix, and the entries without it, if all have it."""
+    if not all(name.startswith(prefix) for name in entries):
+        return "", entries
+    return prefix, {name[len(prefix) :]: e for name, e in entries.items()}
 
 
 def has_publisher(client: Client, series: str) -> bool:

@@ -126,7 +126,7 @@ absl::StatusOr<std::vector<bool>> EntriesToMake(const NamespaceState& state,
 
 absl::StatusOr<std::optional<InitReply>> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
-  ASSIGN_OR_RETURN(publication_, Publication::Create(request_.publish_as));
+  ASSIGN_OR_RETURN(publication_, Publication::Of(request_));
   for (int i = 0; i < kMaxAttemptsOfChangingRules; ++i) {
     ASSIGN_OR_RETURN(std::optional<InitReply> reply, Try());
     if (reply) return reply;

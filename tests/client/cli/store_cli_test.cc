@@ -455,6 +455,7 @@ snapshot.num_leases:   0
 snapshot.uid:          ...
 snapshot.servers:      []
 snapshot.dtype:        ...
+snapshot.num_parts:    0
 retained_bytes:        4 B
 keep_last:             0
 $ pull x --at values -o json

@@ -258,6 +258,35 @@ TEST_F(ResizedSnapshotsTest, APushIsPublishedByWhoHasKnownOneServer) {
   ExpectIsWhole(1, /*num_servers=*/2);
 }
 
+TEST_F(ResizedSnapshotsTest, OneServerTakesPartsAndSeveralDoNot) {
+  const auto push_part = [this](int key, uint64_t number, uint32_t index) {
+    PushRequest push;
+    push.entries = {
+        {.key = Key(key), .tensor = Vector(std::vector<double>{3})}};
+    push.publish_as.emplace();
+    push.publish_as->set_series("s");
+    push.publish_as->set_number(number);
+    push.publish_as->mutable_part()->set_index(index);
+    push.publish_as->mutable_part()->set_count(2);
+    return store_.Call(push);
+  };
+  EXPECT_THAT(Push(0, 2), IsOkAndHolds(1));
+  EXPECT_OK(push_part(0, 2, 0));
+  ASSERT_OK_AND_ASSIGN(const PushReply last, push_part(1, 2, 1));
+  ASSERT_TRUE(last.published.has_value());
+  EXPECT_EQ(last.published->parts_missing, 0);
+  EXPECT_OK(store_.Call(
+      PullRequest{.entries = {{Key(0)}, {Key(1)}}, .at = SnapshotOf("s", 2)}));
+  EXPECT_OK(push_part(0, 3, 0));
+  Start("s1");
+  EXPECT_OK(Resize(*client_, {"s1"}, {}));
+
+  for (int key = 0; key < kNumKeys; ++key) {
+    EXPECT_THAT(push_part(key, 3, 1),
+                StatusIs(absl::StatusCode::kUnimplemented));
+  }
+}
+
 TEST_F(ResizedSnapshotsTest, NumbersGoOnWhereTheHomeMoves) {
   EXPECT_THAT(Create(), IsOkAndHolds(1));
   Start("s1");

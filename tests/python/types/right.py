@@ -51,6 +51,8 @@ def steps(client: tensorkv.Client) -> None:
 
 def snapshots(client: tensorkv.Client, array: Floats) -> None:
     publish_as = tensorkv.PublishAs("policy", keep_last=2)
+    part = tensorkv.PublishAs("policy", 7, part=(0, 2))
+    missing: int = client.init("a", array, publish_as=part).parts_missing
     taken: tensorkv.Snapshot = client.init("a", array, publish_as=publish_as)
     pushed = client.push(["a"], [array], publish_as=publish_as)
     made = client.create_snapshot("policy", 9, metadata={"loss": "0.5"})

@@ -73,10 +73,11 @@ absl::StatusOr<PullReply> ReadAll(const NamespaceState& state,
     if (entry.rows) {
       RETURN_IF_ERROR(CheckRowIds(entry.key, value.tensor, *entry.rows));
     }
+    const uint64_t revision = value.revision;
     reply.values.push_back({value.version, std::move(value.tensor)});
     if (held == nullptr) continue;
     held->Look(state, entry.key, reply.values.size() - 1, reply.values.back(),
-               snapshot.revision, /*is_present=*/false);
+               revision, /*is_present=*/false);
   }
   if (snapshot.dtype != DType::kUnknown) request.dtype = snapshot.dtype;
   return reply;

@@ -179,8 +179,11 @@ absl::StatusOr<uint64_t> CloseUids(NamespaceState& state,
     Transaction transaction(state);
     RETURN_IF_ERROR(state.gone);
     for (const uint64_t uid : uids.subspan(i, kSnapshotsPerLock)) {
-      state.named->reserved().GiveBack(uid);
       NamedSnapshot* const found = state.named->FindUid(uid);
+      // Nobody knows the uids of parts.
+      const bool is_part = found != nullptr && found->parts != nullptr;
+      if (going == Going::kSharesAlone && is_part) continue;
+      state.named->reserved().GiveBack(uid);
       if (found == nullptr) continue;
       if (going == Going::kSharesAlone && !found->is_share) continue;
       CloseSnapshot(transaction, *found, NamedSnapshots::Cause::kShareLost);
@@ -190,14 +193,21 @@ absl::StatusOr<uint64_t> CloseUids(NamespaceState& state,
   return num_closed;
 }
 
-// Lets go of snapshots that the series has named. Returns whether these were
-// all: then it has no latest one, and its numbers go on.
+// Lets go of snapshots that the series has named, and of what waits for parts.
+// Returns whether these were all: then it has no latest one, and its numbers go
+// on.
 bool CloseSome(Transaction& transaction, Series& series) {
-  for (size_t i = 0; i < kSnapshotsPerLock && !series.snapshots.empty(); ++i) {
-    CloseSnapshot(transaction, series.snapshots.begin()->second,
-                  NamedSnapshots::Cause::kShareLost);
+  for (size_t i = 0; MayLetGo(transaction, i); ++i) {
+    NamedSnapshot* next = nullptr;
+    if (!series.incomplete.empty()) {
+      next = series.incomplete.begin()->second->parts().begin()->second;
+    } else if (!series.snapshots.empty()) {
+      next = &series.snapshots.begin()->second;
+    }
+    if (next == nullptr) break;
+    CloseSnapshot(transaction, *next, NamedSnapshots::Cause::kShareLost);
   }
-  if (!series.snapshots.empty()) return false;
+  if (!series.incomplete.empty() || !series.snapshots.empty()) return false;
   series.latest = 0;
   series.latest_servers.clear();
   return true;
@@ -264,7 +274,8 @@ absl::StatusOr<SnapshotReference> PrepareShare(NamespaceState& state,
   SnapshotReference reference = SnapshotOf(terms.series, *terms.number);
   reference.set_uid(terms.uid);
   NamedSnapshot* share = state.named->FindUid(terms.uid);
-  if (share == nullptr || share->series->name != terms.series) {
+  if (share == nullptr || share->parts != nullptr ||
+      share->series->name != terms.series) {
     if (has) return ShareIsLost(state, terms);
     RETURN_IF_ERROR(CheckCanTake(transaction, terms));
     TakeSnapshot(transaction, std::move(terms), nullptr);
@@ -283,7 +294,7 @@ absl::StatusOr<CreateSnapshotReply> NameShare(
   Series* const series = state.named->Find(request.series());
   if (series == nullptr) return NoSuchSeries(request.series());
   NamedSnapshot* const found = state.named->FindUid(request.uid());
-  if (found == nullptr || found->series != series) {
+  if (found == nullptr || found->series != series || found->parts != nullptr) {
     return NoSuchSnapshot(*series, request.number(), request.uid());
   }
   // One that is named has been so by this call, whose answer was lost.
@@ -356,7 +367,8 @@ v1::CheckSharesResponse Namespace::CheckShares(
   v1::CheckSharesResponse response;
   const auto is_expected = [&, now = state.Now()](uint64_t uid) {
     const NamedSnapshot* const found = state.named->FindUid(uid);
-    const bool is_named = found != nullptr && !found->is_share;
+    const bool is_named =
+        found != nullptr && (!found->is_share || found->parts != nullptr);
     return is_named || state.named->reserved().Find(uid, now);
   };
   // Another home may have reserved, and named, since this one has closed.

@@ -25,11 +25,21 @@ void AddGone(const NamespaceState& state, const Series& series,
   for (const uint64_t uid : GoneUids(series)) reply.add_gone(uid);
 }
 
+// Lets go of what waits for parts, of numbers up to `last`, if there is any.
+bool EndParts(Transaction& transaction, const Series& series, uint64_t last) {
+  const auto first = series.incomplete.begin();
+  if (first == series.incomplete.end() || first->first > last) return false;
+  CloseSnapshot(transaction, *first->second->parts().begin()->second,
+                NamedSnapshots::Cause::kDeleted);
+  return true;
+}
+
 // Deletes the first snapshots with numbers up to `last`, and counts them.
 // Returns whether these were all.
 bool DeleteSome(Transaction& transaction, Series& series, uint64_t last,
                 DeleteSnapshotReply& reply) {
-  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+  for (size_t i = 0; MayLetGo(transaction, i); ++i) {
+    if (EndParts(transaction, series, last)) continue;
     const auto first = series.snapshots.begin();
     if (first == series.snapshots.end() || first->first > last) return true;
     CloseSnapshot(transaction, first->second, NamedSnapshots::Cause::kDeleted);

@@ -31,7 +31,8 @@ void Namespace::DescribeSnapshot(DescribeSnapshotRequest request,
       EncodeDuration(std::max(lease.end - now, absl::ZeroDuration()),
                      out.mutable_time_left());
     }
-    reply.set_retained_bytes(snapshot.held_bytes);
+    reply.set_retained_bytes(IsOfParts(snapshot) ? snapshot.parts->HeldBytes()
+                                                 : snapshot.held_bytes);
     reply.set_keep_last(snapshot.series->keep_last);
     return reply;
   };

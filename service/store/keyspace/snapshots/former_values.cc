@@ -104,4 +104,21 @@ std::vector<const FormerValue*> FormerValues::List(absl::string_view prefix,
   return found;
 }
 
+std::vector<std::string> FormerValues::Names(absl::string_view prefix,
+                                             absl::string_view after,
+                                             size_t max_names,
+                                             std::string* last) const {
+  std::vector<std::string> names;
+  auto it = after < prefix ? values_.lower_bound({prefix, 0})
+                           : values_.upper_bound({after, UINT64_MAX});
+  while (it != values_.end() && absl::StartsWith(it->first.key, prefix) &&
+         names.size() < max_names) {
+    CountLook();
+    names.emplace_back(it->first.key);
+    it = values_.upper_bound({it->first.key, UINT64_MAX});
+  }
+  if (names.size() == max_names) *last = names.back();
+  return names;
+}
+
 }  // namespace tensorkv

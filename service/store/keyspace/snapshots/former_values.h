@@ -95,6 +95,12 @@ class FormerValues {
                                        uint64_t revision, size_t max_names,
                                        std::string* last) const;
 
+  // Looks at the next `max_names` names as List does, and returns those of
+  // which there are values, of whatever revisions, each once.
+  std::vector<std::string> Names(absl::string_view prefix,
+                                 absl::string_view after, size_t max_names,
+                                 std::string* last) const;
+
   size_t size() const { return values_.size(); }
   // Returns the bytes of all values.
   uint64_t value_bytes() const { return value_bytes_; }

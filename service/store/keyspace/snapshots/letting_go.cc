@@ -35,17 +35,28 @@ uint64_t RetainedBytes(const NamedSnapshots& named) {
 
 }  // namespace
 
+bool MayLetGo(Transaction& transaction, size_t num_before) {
+  return num_before < kSnapshotsPerLock &&
+         transaction.let_go().num_texts < kTextsPerLock;
+}
+
 void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause) {
   NamespaceState& state = transaction.state();
   const Series& series = *snapshot.series;
-  // Nobody waits for one that is.
-  const bool is_ready = snapshot.is_ready;
+  // Nobody waits for one that is ready, but for all parts of one, of which this
+  // may come again at once.
+  const bool is_awaited = (!snapshot.is_ready || snapshot.is_share) &&
+                          cause != NamedSnapshots::Cause::kReplaced;
   const bool had_leftovers = state.named->has_leftovers();
+  const auto& closed = transaction.let_go().snapshots;
+  const size_t num_before = closed.size();
   state.named->Close(snapshot, cause, kValuesPerLock, transaction.let_go());
-  state.snapshots->EndReading();
+  for (size_t i = num_before; i < closed.size(); ++i) {
+    state.snapshots->EndReading();
+  }
   if (!had_leftovers && state.named->has_leftovers()) SweepOnPool(transaction);
-  if (!is_ready) Wake(transaction, SnapshotTopic(series.name));
+  if (is_awaited) Wake(transaction, SnapshotTopic(series.name));
 }
 
 absl::Status CheckRoom(const NamespaceState& state, const BytesNeeded& more,
@@ -79,7 +90,7 @@ void MakeRoom(Transaction& transaction, const BytesNeeded& more) {
 }
 
 void TrimSeries(Transaction& transaction, Series& series) {
-  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+  for (size_t i = 0; MayLetGo(transaction, i); ++i) {
     NamedSnapshot* const surplus = NamedSnapshots::Surplus(series);
     if (surplus == nullptr) return;
     CloseSnapshot(transaction, *surplus, NamedSnapshots::Cause::kKeepLast);
@@ -97,7 +108,7 @@ void EndDue(NamespaceState& state) {
   Transaction transaction(state, Transaction::Thread::kAlarms);
   state.snapshot_alarm.MarkRung();
   const absl::Duration now = state.Now();
-  for (size_t i = 0; i < kSnapshotsPerLock; ++i) {
+  for (size_t i = 0; MayLetGo(transaction, i); ++i) {
     NamedSnapshot* const due = state.named->TakeDue(now);
     if (due == nullptr) break;
     Series& series = *due->series;

@@ -19,8 +19,15 @@ namespace tensorkv {
 
 // Bounds the snapshots that go in one locking of the mutex, but for MakeRoom.
 inline constexpr size_t kSnapshotsPerLock = 16;
+// Bounds what these may have of keys that they name one by one, and of
+// prefixes, though one number may have more, whose parts go together.
+inline constexpr size_t kTextsPerLock = 4096;
 
-// Lets one snapshot go. Calls that wait for it hear why.
+// Returns whether one more of `num_before` may go in this locking of the mutex.
+bool MayLetGo(Transaction& transaction, size_t num_before);
+
+// Lets one snapshot go, as NamedSnapshots::Close does. Calls that wait for it
+// hear why.
 void CloseSnapshot(Transaction& transaction, NamedSnapshot& snapshot,
                    NamedSnapshots::Cause cause);
 

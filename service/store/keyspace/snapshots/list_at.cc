@@ -9,6 +9,7 @@
 #include "contract/slices.h"
 #include "service/store/keyspace/pull/pull_cast.h"
 #include "service/store/keyspace/snapshots/named_values.h"
+#include "service/store/keyspace/snapshots/snapshot_parts.h"
 #include "service/store/looks.h"
 
 namespace tensorkv {
@@ -59,6 +60,34 @@ std::string AddNext(const NamespaceState& state, const NamedSnapshot& snapshot,
   return end;
 }
 
+// Adds what a snapshot that is made of parts has of the next names after
+// `*last` that begin with `prefix`, and that are or were those of keys. Sets
+// `*last` to the last name; clears it if these were all.
+void AddOfParts(const NamespaceState& state, const NamedSnapshot& snapshot,
+                absl::string_view prefix, std::string* last,
+                std::vector<KeyMetadata>& keys) {
+  std::string end;
+  const FormerValues& former = state.named->former();
+  std::vector<std::string> names =
+      former.Names(prefix, *last, kKeysPerLock, &end);
+  const std::vector<StoredKey*> present =
+      state.keys.List(prefix, *last, kKeysPerLock);
+  for (const StoredKey* key : present) names.emplace_back(key->name());
+  if (present.size() == kKeysPerLock) {
+    const absl::string_view last_present = present.back()->name();
+    if (end.empty() || last_present < end) end = std::string(last_present);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  for (const std::string& name : names) {
+    if (!end.empty() && name > end) break;
+    if (!HasKey(state, snapshot, name)) continue;
+    absl::StatusOr<KeyMetadata> key = MetadataAt(state, snapshot, name);
+    if (key.ok()) keys.push_back(*std::move(key));
+  }
+  *last = std::move(end);
+}
+
 }  // namespace
 
 absl::StatusOr<KeyMetadata> MetadataAt(const NamespaceState& state,
@@ -72,6 +101,10 @@ std::vector<KeyMetadata> ListAt(const NamespaceState& state,
                                 const NamedSnapshot& snapshot,
                                 absl::string_view prefix, std::string* last) {
   std::vector<KeyMetadata> keys;
+  if (IsOfParts(snapshot)) {
+    AddOfParts(state, snapshot, prefix, last, keys);
+    return keys;
+  }
   size_t num_names = kKeysPerLock;
   std::string end;
   std::optional<absl::string_view> before;

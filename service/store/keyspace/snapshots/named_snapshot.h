@@ -102,22 +102,22 @@ struct NamedSnapshot {
   uint64_t number = 0;
   // Never 0; tells it from all others of the namespace, at all servers.
   uint64_t uid = 0;
-  // Says that it is a share of a cluster's snapshot, which is found by its uid
-  // alone; on no other terms, until it is named, than that it is let go.
+  // Says that it is a share of a cluster's snapshot, or, with `parts`, a part,
+  // which is found by its uid alone; on no other terms, until it is named, than
+  // that it is let go.
   bool is_share = false;
   // Says that all parts of its call are in the share: no call may take another
   // one in its place.
   bool is_sealed = false;
   // The servers that have shares of it, where it is that of a cluster.
   std::vector<ServerShare> servers;
-  // The last one that the series had given.
-  uint64_t number_before = 0;
   uint64_t revision = 0;
   std::vector<std::string> prefixes;
   // In order, each once.
   std::vector<std::string> keys;
   // Those that it belongs to, all of which go together; null: it is no part.
   std::shared_ptr<SnapshotParts> parts;
+  uint32_t part_index = 0;
   DType dtype = DType::kUnknown;
   std::map<std::string, std::string> metadata;
   absl::Time create_time;
@@ -151,14 +151,16 @@ struct NamedSnapshot {
 struct Series {
   using Snapshots = std::map<uint64_t, NamedSnapshot>;
   using Map = std::map<std::string, Series, std::less<>>;
-  // Why a snapshot has gone; kAbandoned: it was never there.
+  // Why a snapshot has gone; kAbandoned: it was never there; kReplaced: another
+  // call makes the part anew.
   enum class Cause {
     kRetained,
     kExpired,
     kKeepLast,
     kShareLost,
     kDeleted,
-    kAbandoned
+    kAbandoned,
+    kReplaced
   };
   struct Lost {
     uint64_t number = 0;
@@ -183,6 +185,12 @@ struct Series {
   std::string name;
   // The highest number that was given.
   uint64_t last_number = 0;
+  // The highest that is never given again: it could be read, its call may have
+  // been told of it, or another server, or a checkpoint, says that it was
+  // given.
+  uint64_t last_taken = 0;
+  // The highest that could be read: lower ones wait for no more parts.
+  uint64_t last_ready = 0;
   // The highest that could be read and was not deleted since, and the shares
   // that it had if it is of a cluster; 0: none.
   uint64_t latest = 0;

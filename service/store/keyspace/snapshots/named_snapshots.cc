@@ -1,6 +1,7 @@
 #include "service/store/keyspace/snapshots/named_snapshots.h"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 // Bounds the series of a namespace, and the leases of a caller there.
 constexpr size_t kMaxSeries = 1 << 16;
 constexpr size_t kMaxLeases = 1024;
+// Bounds the keys that all parts of a namespace name: these may all go in one
+// locking of the mutex.
+constexpr size_t kMaxNamedKeys = 1 << 18;
 // Bounds what is remembered of shares that were let go.
 constexpr size_t kMaxLostShares = 1024;
 
@@ -25,6 +29,10 @@ constexpr uint64_t kSeriesBytes =
     sizeof(Series) + Series::kMostLost * sizeof(Series::Lost) + 100;
 constexpr uint64_t kSnapshotBytes = sizeof(NamedSnapshot) + 440;
 constexpr uint64_t kSnapshotPartBytes = 200;
+// Counts what a key of a part takes, which is in two maps besides.
+constexpr uint64_t kPartKeyBytes = 400;
+// Counts what a part takes among others, and all of these once.
+constexpr uint64_t kPartBytes = sizeof(SnapshotParts) + 300;
 
 RefPtr<BudgetAccount> Unbounded() {
   return MakeRefCounted<BudgetAccount>(
@@ -43,6 +51,10 @@ absl::Status LimitReached(absl::string_view what, size_t limit) {
                     Reason::kLimitReached, {{"limit", limit}});
 }
 
+absl::Status NoMoreReserved() {
+  return LimitReached("snapshots that are prepared", ReservedNumbers::kMost);
+}
+
 // Checks that the series may give the number of the terms.
 absl::Status CheckNumber(const SnapshotTerms& terms, const Series* series) {
   const uint64_t last = series == nullptr ? 0 : series->last_number;
@@ -55,7 +67,10 @@ absl::Status CheckNumber(const SnapshotTerms& terms, const Series* series) {
         {{"series", terms.series}, {"latest", last}});
   }
   const uint64_t number = terms.number.value_or(last + 1);
-  if (number <= last) {
+  const bool is_there =
+      series != nullptr &&
+      (series->Find(number) != nullptr || series->incomplete.contains(number));
+  if (number <= last || is_there) {
     return WithReason(
         absl::FailedPreconditionError(
             absl::StrCat("series ", Quoted(terms.series),
@@ -89,7 +104,13 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotTerms& terms) {
   for (const std::string& prefix : terms.prefixes) {
     bytes += kSnapshotPartBytes + 2 * prefix.size();
   }
-  return bytes + BytesOf(terms.metadata, /*servers=*/{});
+  for (const std::string& key : terms.keys) {
+    bytes += kPartKeyBytes + 2 * key.size();
+  }
+  const uint64_t metadata = BytesOf(terms.metadata, /*servers=*/{});
+  if (terms.part_count == 0) return bytes + metadata;
+  // The parts of its number may have others beside its own.
+  return bytes + 2 * metadata + kPartBytes;
 }
 
 uint64_t NamedSnapshots::BytesOf(
@@ -111,7 +132,11 @@ uint64_t NamedSnapshots::BytesOf(const SnapshotLeaseId& id) {
 
 absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
   const Series* const series = Find(terms.series);
-  if (!terms.is_share) RETURN_IF_ERROR(CheckNumber(terms, series));
+  if (terms.part_count > 0) {
+    RETURN_IF_ERROR(CheckPart(terms, series));
+  } else if (!terms.is_share) {
+    RETURN_IF_ERROR(CheckNumber(terms, series));
+  }
   if (series == nullptr && series_.size() >= kMaxSeries) {
     return LimitReached("series of snapshots", kMaxSeries);
   }
@@ -124,18 +149,32 @@ absl::Status NamedSnapshots::Check(SnapshotTerms& terms) const {
   return absl::OkStatus();
 }
 
+absl::Status NamedSnapshots::CheckPart(const SnapshotTerms& terms,
+                                       const Series* series) const {
+  const SnapshotParts* const parts = FindParts(terms.series, *terms.number);
+  const NamedSnapshot* const earlier =
+      parts == nullptr ? nullptr : parts->Find(terms.part_index);
+  const size_t num_freed = earlier == nullptr ? 0 : earlier->keys.size();
+  if (num_named_keys_ - num_freed + terms.keys.size() > kMaxNamedKeys) {
+    return LimitReached("keys that parts name", kMaxNamedKeys);
+  }
+  if (parts != nullptr) return parts->Check(terms);
+  RETURN_IF_ERROR(CheckNumber(terms, series));
+  if (!reserved_.HasRoom()) return NoMoreReserved();
+  return SnapshotParts::CheckNumKeys(terms.keys.size());
+}
+
 NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
                                     absl::Duration now) {
   Series& series = SeriesOf(terms);
   const uint64_t number = terms.number.value_or(series.last_number + 1);
+  const bool is_share = terms.is_share || terms.part_count > 0;
+  assert(is_share || !series.snapshots.contains(number));
   NamedSnapshot& snapshot =
-      terms.is_share ? series.shares[terms.uid] : series.snapshots[number];
-  snapshot.number_before = series.last_number;
-  if (!terms.is_share) {
-    series.last_number = std::max(series.last_number, number);
-  }
+      is_share ? series.shares[terms.uid] : series.snapshots[number];
+  if (!is_share) series.last_number = std::max(series.last_number, number);
   snapshot.uid = terms.uid;
-  snapshot.is_share = terms.is_share;
+  snapshot.is_share = is_share;
   snapshot.keep_last = terms.keep_last;
   // The account has no bound.
   snapshot.overhead = *Reservation::Create(account_, BytesOf(terms));
@@ -144,10 +183,12 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   snapshot.number = number;
   snapshot.revision = newest_ = revision;
   snapshot.prefixes = std::move(terms.prefixes);
+  snapshot.keys = std::move(terms.keys);
+  num_named_keys_ += snapshot.keys.size();
   snapshot.dtype = terms.dtype;
   snapshot.metadata = std::move(terms.metadata);
   snapshot.time_to_live = terms.time_to_live;
-  if (!terms.is_share) snapshot.end = now + terms.time_to_live;
+  if (!is_share) snapshot.end = now + terms.time_to_live;
   by_uid_[terms.uid] = &snapshot;
   by_revision_.emplace_hint(by_revision_.end(), revision, &snapshot);
   opening_.emplace_hint(opening_.end(), revision, &snapshot);
@@ -156,14 +197,22 @@ NamedSnapshot& NamedSnapshots::Open(SnapshotTerms terms, uint64_t revision,
   return snapshot;
 }
 
-void NamedSnapshots::SetReady(NamedSnapshot& snapshot) {
+bool NamedSnapshots::SetReady(NamedSnapshot& snapshot, absl::Duration now) {
   opening_.erase(snapshot.revision);
   snapshot.is_ready = true;
+  if (snapshot.parts != nullptr) {
+    ++num_parts_;
+    SnapshotParts& parts = *snapshot.parts;
+    return parts.AddReady() && NameWhole(parts, snapshot, now);
+  }
   if (!snapshot.is_share) Announce(snapshot);
+  return !snapshot.is_share;
 }
 
 void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
   Series& series = *snapshot.series;
+  series.last_taken = std::max(series.last_taken, snapshot.number);
+  series.last_ready = std::max(series.last_ready, snapshot.number);
   if (snapshot.number > series.latest) {
     series.latest = snapshot.number;
     series.latest_servers = snapshot.servers;
@@ -180,9 +229,7 @@ void NamedSnapshots::Announce(NamedSnapshot& snapshot) {
 // --- Of clusters -------------------------------------------------------------
 
 absl::Status NamedSnapshots::Reserve(SnapshotTerms terms, absl::Duration end) {
-  if (!reserved_.HasRoom()) {
-    return LimitReached("snapshots that are prepared", ReservedNumbers::kMost);
-  }
+  if (!reserved_.HasRoom()) return NoMoreReserved();
   Series& series = SeriesOf(terms);
   reserved_.Reserve(terms.uid,
                     {.series = &series,
@@ -204,12 +251,13 @@ void NamedSnapshots::Name(NamedSnapshot& share, uint64_t number,
   series.last_number = std::max(series.last_number, number);
   auto node = series.shares.extract(share.uid);
   node.key() = share.number = number;
+  assert(!series.snapshots.contains(number));
   series.snapshots.insert(std::move(node));
   share.is_share = false;
   share.metadata = std::move(terms.metadata);
   share.keep_last = terms.keep_last;
   share.time_to_live = terms.time_to_live;
-  Reorder(share, [&] { share.end = now + share.time_to_live; });
+  SetEnd(share, now + share.time_to_live);
   Announce(share);
 }
 
@@ -265,6 +313,7 @@ absl::Status NamedSnapshots::RestoreSeries(absl::string_view name,
     series = &AddSeries(name, std::move(overhead));
   }
   series->last_number = std::max(series->last_number, latest);
+  series->last_taken = std::max(series->last_taken, latest);
   return absl::OkStatus();
 }
 
@@ -288,8 +337,22 @@ FormerValuePtr NamedSnapshots::Keep(absl::string_view key, uint64_t since,
 
 void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
                            size_t max_values, LetGo& let_go) {
+  if (snapshot.parts == nullptr) {
+    CloseOne(snapshot, cause, let_go);
+  } else {
+    for (NamedSnapshot* const each : TakeParts(snapshot, cause)) {
+      CloseOne(*each, cause, let_go);
+    }
+  }
+  Sweep(max_values, let_go);
+}
+
+void NamedSnapshots::CloseOne(NamedSnapshot& snapshot, Cause cause,
+                              LetGo& let_go) {
   Series& series = *snapshot.series;
-  CandidatesLike(snapshot).erase(snapshot.revision);
+  for (auto& by_lease : candidates_) {
+    for (ByRevision& candidates : by_lease) candidates.erase(snapshot.revision);
+  }
   due_.erase({snapshot.due, snapshot.revision});
   prefixes_.Remove(&snapshot);
   by_revision_.erase(snapshot.revision);
@@ -301,10 +364,14 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
   }
   overhead_bytes_ -= snapshot.overhead.bytes();
   Add(leaving_overhead_, snapshot.overhead.bytes(), let_go.overhead);
+  num_named_keys_ -= snapshot.keys.size();
+  let_go.num_texts += snapshot.keys.size() + snapshot.prefixes.size();
   leftover_bytes_ += snapshot.held_bytes;
   if (!snapshot.held.empty()) leftovers_.push_back(std::move(snapshot.held));
   if (snapshot.is_share) {
-    if (cause == Cause::kRetained) {
+    if (snapshot.parts != nullptr) {
+      if (snapshot.is_ready) --num_parts_;
+    } else if (cause == Cause::kRetained) {
       Remember(snapshot, cause);
       lost_shares_.push_back(snapshot.uid);
     }
@@ -313,19 +380,22 @@ void NamedSnapshots::Close(NamedSnapshot& snapshot, Cause cause,
   } else {
     Forget(snapshot, cause, let_go);
   }
-  Sweep(max_values, let_go);
 }
 
 void NamedSnapshots::Forget(NamedSnapshot& snapshot, Cause cause,
                             LetGo& let_go) {
   Series& series = *snapshot.series;
   if (snapshot.is_ready) --series.num_ready;
+  bool gives_back = false;
   if (cause != Cause::kAbandoned) {
     Remember(snapshot, cause);
+    // Its call may have been told.
+    series.last_taken = std::max(series.last_taken, snapshot.number);
   } else if (series.last_number == snapshot.number) {
-    series.last_number = snapshot.number_before;
+    gives_back = true;
   }
   auto node = series.snapshots.extract(snapshot.number);
+  if (gives_back) reserved_.Lower(series);
   if (cause == Cause::kDeleted && series.latest == node.key()) {
     auto before = series.snapshots.lower_bound(series.latest);
     series.latest = 0;
@@ -387,6 +457,11 @@ NamedSnapshot* NamedSnapshots::Victim() const {
 }
 
 NamedSnapshot* NamedSnapshots::Surplus(Series& series) {
+  const auto awaited = series.incomplete.begin();
+  if (awaited != series.incomplete.end() &&
+      awaited->first < series.last_ready) {
+    return awaited->second->parts().begin()->second;
+  }
   if (series.keep_last == 0) return nullptr;
   auto it = series.snapshots.lower_bound(series.leased_until);
   while (series.num_ready - series.num_leased_first > series.keep_last) {
@@ -403,6 +478,7 @@ NamedSnapshot* NamedSnapshots::Surplus(Series& series) {
 
 template <typename Change>
 void NamedSnapshots::Reorder(NamedSnapshot& snapshot, Change change) {
+  const bool was_leased = IsLeased(snapshot);
   CandidatesLike(snapshot).erase(snapshot.revision);
   due_.erase({snapshot.due, snapshot.revision});
   change();
@@ -416,6 +492,11 @@ void NamedSnapshots::Reorder(NamedSnapshot& snapshot, Change change) {
   if (snapshot.due < absl::InfiniteDuration()) {
     due_.emplace(snapshot.due, snapshot.revision);
   }
+  if (was_leased != IsLeased(snapshot)) ReorderOthers(snapshot);
+}
+
+void NamedSnapshots::SetEnd(NamedSnapshot& snapshot, absl::Duration end) {
+  Reorder(snapshot, [&] { snapshot.end = end; });
 }
 
 absl::Status NamedSnapshots::Lease(NamedSnapshot& snapshot, SnapshotLeaseId id,

@@ -26,6 +26,7 @@
 #include "service/store/keyspace/snapshots/named_snapshot.h"
 #include "service/store/keyspace/snapshots/prefix_index.h"
 #include "service/store/keyspace/snapshots/reserved_numbers.h"
+#include "service/store/keyspace/snapshots/snapshot_parts.h"
 #include "service/store/memory_budgets.h"
 
 namespace tensorkv {
@@ -49,8 +50,10 @@ class NamedSnapshots {
     Reservation value_bytes;
     std::vector<FormerValues::Node> values;
     std::vector<Series::Snapshots::node_type> snapshots;
-    // Counts what Sweep has looked at.
+    // Counts what Sweep has looked at, and the keys and prefixes that snapshots
+    // had.
     size_t num_swept = 0;
+    size_t num_texts = 0;
   };
   using Cause = Series::Cause;
 
@@ -71,8 +74,8 @@ class NamedSnapshots {
   // (SNAPSHOT_CONFLICT) · ResourceExhausted (LIMIT_REACHED, OVER_BUDGET).
   absl::Status Check(SnapshotTerms& terms) const;
   // Opens a snapshot, which is not ready yet. REQUIRES: Check is OK, and no
-  // other snapshot has that revision or a higher one. A share leaves the
-  // numbers of its series as they are.
+  // other snapshot has that revision or a higher one. A share, and a part,
+  // leave the numbers of their series as they are.
   NamedSnapshot& Open(SnapshotTerms terms, uint64_t revision,
                       absl::Duration now);
   // Returns the first snapshot that is not ready though it can be: all effects
@@ -83,8 +86,23 @@ class NamedSnapshots {
     return revision <= told && !former_.IsAwaited(revision) ? snapshot
                                                             : nullptr;
   }
-  // Says that the snapshot, which NextReady has returned, can be read.
-  void SetReady(NamedSnapshot& snapshot);
+  // Says that the snapshot, which NextReady has returned, can be read. Returns
+  // whether its number can: no share has one, and of parts the last one gets
+  // it.
+  bool SetReady(NamedSnapshot& snapshot, absl::Duration now);
+
+  // --- Of parts (named_parts.cc) ---------------------------------------------
+
+  // Returns what there is of a number that waits for parts, and has not passed;
+  // null if there is nothing.
+  SnapshotParts* FindParts(absl::string_view series, uint64_t number) const;
+  // Opens a part, for which others may wait. REQUIRES: what Open does, and this
+  // part is not there.
+  NamedSnapshot& OpenPart(SnapshotTerms terms, uint64_t revision,
+                          absl::Duration now);
+  // Returns the last number that the series has given, but for those that wait
+  // for parts which have not come.
+  uint64_t LastWhole(const Series& series) const;
 
   // --- Of clusters -----------------------------------------------------------
 
@@ -109,7 +127,10 @@ class NamedSnapshots {
 
   // --- Finding ---------------------------------------------------------------
 
-  size_t num_ready() const { return by_revision_.size() - opening_.size(); }
+  // Counts those that are made of parts once.
+  size_t num_ready() const {
+    return by_revision_.size() - opening_.size() - num_parts_;
+  }
   // Return null if there is no such series.
   const Series* Find(absl::string_view series) const;
   Series* Find(absl::string_view series);
@@ -159,7 +180,9 @@ class NamedSnapshots {
 
   // --- Letting go ------------------------------------------------------------
 
-  // Lets a snapshot go. Its values are left for Sweep, with `max_values`.
+  // Lets a snapshot go, and all parts that belong to it. A part that waits for
+  // others goes alone if it is kAbandoned, and is yet to come, or kReplaced:
+  // then it comes at once. Values are left for Sweep, with `max_values`.
   void Close(NamedSnapshot& snapshot, Cause cause, size_t max_values,
              LetGo& let_go);
   // Looks at what snapshots have left, until `let_go` has seen `max_values`.
@@ -167,8 +190,8 @@ class NamedSnapshots {
   bool Sweep(size_t max_values, LetGo& let_go);
   bool has_leftovers() const { return !leftovers_.empty(); }
   // Return the snapshot that goes first where too much is retained, and the
-  // oldest of the ready ones of which a series has too many; null if there is
-  // none.
+  // oldest of the ready ones of which a series has too many, or a part of a
+  // number that has passed; null if there is none.
   NamedSnapshot* Victim() const;
   static NamedSnapshot* Surplus(Series& series);
 
@@ -205,18 +228,35 @@ class NamedSnapshots {
   Series& AddSeries(absl::string_view name, Reservation overhead);
   // Returns the series of the terms, a new one if need be.
   Series& SeriesOf(SnapshotTerms& terms);
+  // Checks that a part can come. Errors: those of Check.
+  absl::Status CheckPart(const SnapshotTerms& terms,
+                         const Series* series) const;
+  // Names the whole of these parts, if its number has not passed. Returns
+  // whether it is named.
+  bool NameWhole(SnapshotParts& parts, NamedSnapshot& last, absl::Duration now);
+  // Ends what waits for parts: its number is given again if it is the last.
+  void EndParts(Series& series, const SnapshotParts& parts);
+  // Returns the snapshots that go with this one.
+  std::vector<NamedSnapshot*> TakeParts(NamedSnapshot& snapshot, Cause cause);
+  void CloseOne(NamedSnapshot& snapshot, Cause cause, LetGo& let_go);
   // Takes a snapshot that is no share out of its series.
-  static void Forget(NamedSnapshot& snapshot, Cause cause, LetGo& let_go);
+  void Forget(NamedSnapshot& snapshot, Cause cause, LetGo& let_go);
   // Have the snapshot among those that go in that order, or not.
   ByRevision& CandidatesLike(const NamedSnapshot& snapshot) {
-    return candidates_[snapshot.held.empty()][!snapshot.leases.empty()];
+    return candidates_[snapshot.held.empty()][IsLeased(snapshot)];
   }
+  // Returns whether the snapshot, or the whole of which it is a part, is
+  // leased.
+  static bool IsLeased(const NamedSnapshot& snapshot);
+  // Has the other parts be among those that are leased, or not, as the head is.
+  void ReorderOthers(const NamedSnapshot& head);
   // Makes a snapshot that is ready the latest, or one of those before.
   void Announce(NamedSnapshot& snapshot);
   // Changes leases, or the end, on which the next end and the order of going
   // depend; looks at all leases.
   template <typename Change>
   void Reorder(NamedSnapshot& snapshot, Change change);
+  void SetEnd(NamedSnapshot& snapshot, absl::Duration end);
   // Has the value belong to the snapshot.
   void Hold(NamedSnapshot& snapshot, FormerValues::Iterator value);
   // Passes the value to the newest snapshot that has it yet, or lets it go.
@@ -238,6 +278,10 @@ class NamedSnapshots {
   // Those that are not ready.
   ByRevision opening_;
   uint64_t newest_ = 0;
+  // Counts the parts that are ready, but for heads.
+  size_t num_parts_ = 0;
+  // Counts the keys that parts name.
+  size_t num_named_keys_ = 0;
   PrefixIndex prefixes_;
   FormerValues former_;
   // By whether nothing belongs to them, and then by whether they are leased.

@@ -1,5 +1,6 @@
 #include "service/store/keyspace/snapshots/named_values.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -65,25 +66,39 @@ void KeepForNamed(Transaction& transaction, StoredKey& key, uint64_t since,
   key.pending().push_back(std::move(capture));
 }
 
+namespace {
+
+// Returns what the snapshot, or the part of one, has of the key; nothing where
+// it has no such key.
+std::optional<ValueOfSnapshot> FindValue(const NamespaceState& state,
+                                         const NamedSnapshot& snapshot,
+                                         absl::string_view key) {
+  const uint64_t revision = snapshot.revision;
+  const StoredKey* const stored = state.keys.Find(key);
+  if (stored != nullptr && stored->revision <= revision) {
+    return ValueOfSnapshot{stored->version, stored->ToTensor(), revision};
+  }
+  const FormerValue* const former = state.named->FindFormer(key, revision);
+  if (former == nullptr) return std::nullopt;
+  return ValueOfSnapshot{former->version, former->value, revision};
+}
+
+}  // namespace
+
 bool HasKey(const NamespaceState& state, const NamedSnapshot& snapshot,
             absl::string_view key) {
-  return snapshot.Has(key) &&
-         (snapshot.owned == nullptr || snapshot.owned->Has(state.name, key));
+  const NamedSnapshot* const part = PartOf(snapshot, key);
+  return part != nullptr && part->Has(key) &&
+         (part->owned == nullptr || part->owned->Has(state.name, key));
 }
 
 absl::StatusOr<ValueOfSnapshot> ValueAt(const NamespaceState& state,
                                         const NamedSnapshot& snapshot,
                                         absl::string_view key) {
   if (HasKey(state, snapshot, key)) {
-    const StoredKey* const stored = state.keys.Find(key);
-    if (stored != nullptr && stored->revision <= snapshot.revision) {
-      return ValueOfSnapshot{stored->version, stored->ToTensor()};
-    }
-    const FormerValue* const former =
-        state.named->FindFormer(key, snapshot.revision);
-    if (former != nullptr) {
-      return ValueOfSnapshot{former->version, former->value};
-    }
+    std::optional<ValueOfSnapshot> value =
+        FindValue(state, *PartOf(snapshot, key), key);
+    if (value) return *std::move(value);
   }
   const bool is_of_cluster = snapshot.is_share || !snapshot.servers.empty();
   if (const auto fence = is_of_cluster ? nullptr : state.Fence()) {

@@ -35,6 +35,8 @@ bool HasKey(const NamespaceState& state, const NamedSnapshot& snapshot,
 struct ValueOfSnapshot {
   Version version = 0;
   Tensor tensor;
+  // That of the snapshot's part that has it.
+  uint64_t revision = 0;
 };
 // Returns the value that the snapshot has of the key, be the key another
 // server's by now. REQUIRES: the snapshot is ready. Errors, where it has no

@@ -1,4 +1,5 @@
-// Finds the snapshots that have a key, by the prefixes of their keys.
+// Finds the snapshots that have a key, by the prefixes of their keys, or by
+// their keys.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_PREFIX_INDEX_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_PREFIX_INDEX_H_
@@ -16,10 +17,12 @@ namespace tensorkv {
 
 struct NamedSnapshot;
 
-// The prefixes of snapshots. Guarded by the namespace's mutex.
+// The prefixes of snapshots, and the keys of those that name them one by one.
+// Guarded by the namespace's mutex.
 //
-// A key is looked up once for each length that prefixes have, of which there
-// are few: so what it costs does not grow with the number of snapshots.
+// A key is looked up by itself, and once for each length that prefixes have, of
+// which there are few: so what it costs does not grow with the number of
+// snapshots.
 class PrefixIndex {
  public:
   // Bounds the lengths of all prefixes together.
@@ -37,8 +40,15 @@ class PrefixIndex {
 
  private:
   using ByRevision = std::map<uint64_t, NamedSnapshot*>;
+  using ByText = absl::flat_hash_map<std::string, ByRevision>;
 
-  absl::flat_hash_map<std::string, ByRevision> by_prefix_;
+  // Returns the newest with that key, or prefix, and a revision in [since,
+  // until); null if there is none.
+  static NamedSnapshot* NewestIn(const ByText& by_text, absl::string_view text,
+                                 uint64_t since, uint64_t until);
+
+  ByText by_prefix_;
+  ByText by_key_;
   // Counts the prefixes of each length.
   std::map<size_t, size_t> lengths_;
 };

@@ -4,8 +4,11 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_RESERVED_NUMBERS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_SNAPSHOTS_RESERVED_NUMBERS_H_
 
+#include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -26,17 +29,16 @@ class ReservedNumbers {
     uint64_t number = 0;
     // Says that it has to be this one.
     bool is_asked_for = false;
-    // The last one that the series had given.
-    uint64_t number_before = 0;
     absl::Duration end;
   };
 
   // Returns whether another can be reserved.
   bool HasRoom() const { return numbers_.size() < kMost; }
-  // Gives a number, which is above all of the series, until its end.
+  // Gives a number, which no other snapshot of the series has, until its end.
   void Reserve(uint64_t uid, Reserved reserved) {
-    reserved.number_before =
-        std::exchange(reserved.series->last_number, reserved.number);
+    Series& series = *reserved.series;
+    assert(!by_number_.contains({&series, reserved.number}));
+    series.last_number = std::max(series.last_number, reserved.number);
     ends_.emplace(reserved.end, uid);
     by_number_[{reserved.series, reserved.number}] = uid;
     numbers_[uid] = reserved;
@@ -61,19 +63,24 @@ class ReservedNumbers {
   void GiveBack(uint64_t uid) {
     const auto it = numbers_.find(uid);
     if (it == numbers_.end()) return;
-    const Reserved& given = it->second;
-    if (given.series->last_number == given.number) {
-      given.series->last_number = given.number_before;
-    }
-    const auto next = by_number_.upper_bound({given.series, given.number});
-    if (next != by_number_.end()) {
-      Reserved& follower = numbers_.find(next->second)->second;
-      if (follower.series == given.series &&
-          follower.number_before == given.number) {
-        follower.number_before = given.number_before;
-      }
-    }
+    const Reserved given = it->second;
     End(uid);
+    if (given.series->last_number == given.number) Lower(*given.series);
+  }
+  // Has the numbers of the series be given again above all that were taken, are
+  // reserved, or have snapshots.
+  void Lower(Series& series) const {
+    series.last_number = series.last_taken;
+    if (!series.snapshots.empty()) {
+      series.last_number =
+          std::max(series.last_number, series.snapshots.rbegin()->first);
+    }
+    const auto after = by_number_.upper_bound({&series, UINT64_MAX});
+    if (after == by_number_.begin()) return;
+    const auto& [owner, number] = std::prev(after)->first;
+    if (owner == &series) {
+      series.last_number = std::max(series.last_number, number);
+    }
   }
   // Gives all back whose time is over.
   void GiveBackEnded(absl::Duration now) {
@@ -83,6 +90,10 @@ class ReservedNumbers {
   }
   // Ends all: their numbers are not given again.
   void EndAll() {
+    for (auto& [uid, reserved] : numbers_) {
+      Series& series = *reserved.series;
+      series.last_taken = std::max(series.last_taken, reserved.number);
+    }
     numbers_.clear();
     by_number_.clear();
     ends_.clear();

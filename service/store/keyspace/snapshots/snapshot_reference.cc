@@ -36,6 +36,15 @@ absl::StatusOr<NamedSnapshot*> FindLatest(Series& series) {
   return NoSuchSnapshot(series, series.latest);
 }
 
+// Returns whether all parts of that number have come: it will be there.
+bool IsComplete(const NamedSnapshots& named,
+                const SnapshotReference& reference) {
+  if (reference.uid() != 0) return false;
+  const SnapshotParts* const parts =
+      named.FindParts(reference.series(), reference.number());
+  return parts != nullptr && parts->num_missing() == 0;
+}
+
 }  // namespace
 
 absl::Status CheckIsHome(const NamespaceState& state) {
@@ -100,7 +109,9 @@ absl::StatusOr<NamedSnapshot*> FindSnapshot(
   NamedSnapshot* const found = reference.uid() == 0
                                    ? series->Find(reference.number())
                                    : state.named->FindUid(reference.uid());
-  if (found == nullptr || found->series != series) {
+  if (found == nullptr && IsComplete(*state.named, reference)) return nullptr;
+  const bool is_part = found != nullptr && found->is_share && found->parts;
+  if (found == nullptr || found->series != series || is_part) {
     return NoSuchSnapshot(*series, reference.number(), reference.uid());
   }
   return found->is_ready ? found : nullptr;

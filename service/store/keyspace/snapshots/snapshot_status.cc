@@ -6,8 +6,19 @@
 
 #include "contract/duration.h"
 #include "contract/timestamp.h"
+#include "service/store/keyspace/snapshots/snapshot_parts.h"
 
 namespace tensorkv {
+
+namespace {
+
+void AddPrefixes(const NamedSnapshot& snapshot, v1::SnapshotStatus* status) {
+  for (const std::string& prefix : snapshot.prefixes) {
+    if (!prefix.empty()) status->add_prefixes(prefix);
+  }
+}
+
+}  // namespace
 
 void SetReply(const NamedSnapshot& snapshot, CreateSnapshotReply* reply) {
   reply->set_number(snapshot.number);
@@ -35,8 +46,10 @@ void SetStatus(const NamedSnapshot& snapshot, absl::Duration now,
   }
   status->mutable_metadata()->insert(snapshot.metadata.begin(),
                                      snapshot.metadata.end());
-  for (const std::string& prefix : snapshot.prefixes) {
-    if (!prefix.empty()) status->add_prefixes(prefix);
+  if (IsOfParts(snapshot)) {
+    status->set_num_parts(snapshot.parts->count());
+  } else {
+    AddPrefixes(snapshot, status);
   }
   status->set_dtype(static_cast<v1::DType>(snapshot.dtype));
   status->set_num_leases(static_cast<uint32_t>(snapshot.leases.size()));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/duration.h"
+#include "service/store/keyspace/snapshots/snapshot_parts.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -97,6 +98,25 @@ absl::Status CheckShare(const SnapshotTerms& terms) {
       "number and uid: expected both for a share, got others");
 }
 
+absl::Status SetPart(const PublishAs& publish_as, SnapshotTerms& terms) {
+  const v1::SnapshotPart& part = publish_as.part();
+  if (part.index() >= part.count() || part.count() > SnapshotParts::kMost) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "part: expected an index below a count of at most ",
+        SnapshotParts::kMost, ", got ", part.index(), " of ", part.count()));
+  }
+  if (!terms.number || *terms.number == 0 || terms.expected_latest ||
+      terms.is_share) {
+    return absl::InvalidArgumentError(
+        "part: expected it with a number, above 0, and with neither "
+        "expected_latest nor uid, got others");
+  }
+  terms.part_index = part.index();
+  terms.part_count = part.count();
+  if (publish_as.prefixes().empty()) terms.prefixes.clear();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckSeriesName(absl::string_view field, absl::string_view name) {
@@ -124,6 +144,7 @@ absl::StatusOr<SnapshotTerms> TermsOf(const PublishAs& publish_as) {
   ASSIGN_OR_RETURN(SnapshotTerms terms, Read(publish_as));
   terms.is_share = terms.uid != 0;
   RETURN_IF_ERROR(CheckShare(terms));
+  if (publish_as.has_part()) RETURN_IF_ERROR(SetPart(publish_as, terms));
   return terms;
 }
 

@@ -58,7 +58,7 @@ class Pause {
 
 // Returns which numbers each series has given, some for each locking of the
 // mutex. They may be later ones than those of a checkpoint: what is restored
-// goes on above them. Of a move they are the last ones.
+// goes on above them. Of a move nothing is named above them.
 std::vector<std::pair<std::string, uint64_t>> SeriesOf(
     const NamespaceState& state, SnapshotSink& sink) {
   std::vector<std::pair<std::string, uint64_t>> some;
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, uint64_t>> SeriesOf(
     const Series::Map& all = state.named->series();
     auto next = some.empty() ? all.begin() : all.upper_bound(some.back().first);
     for (size_t i = 0; i < kKeysPerLock && next != all.end(); ++i, ++next) {
-      some.emplace_back(next->first, next->second.last_number);
+      some.emplace_back(next->first, state.named->LastWhole(next->second));
     }
     is_all = next == all.end();
   }

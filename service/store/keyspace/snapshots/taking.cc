@@ -27,8 +27,20 @@
 namespace tensorkv {
 namespace {
 
+// Counts the keys that a part names, and slices of them not.
+void CountNamedKeys(const KeyTable& keys, NamedSnapshot& part) {
+  part.num_keys = part.bytes = 0;
+  for (const std::string& name : part.keys) {
+    const StoredKey* const key = keys.Find(name);
+    if (key == nullptr) continue;
+    ++*part.num_keys;
+    *part.bytes += key->value_bytes();
+  }
+}
+
 // Counts the keys of the snapshot, where they are all, or few.
 void CountKeys(const KeyTable& keys, NamedSnapshot& snapshot) {
+  if (snapshot.prefixes.empty()) return CountNamedKeys(keys, snapshot);
   if (snapshot.prefixes.front().empty()) {
     snapshot.num_keys = keys.size();
     snapshot.bytes = keys.value_bytes();
@@ -110,6 +122,45 @@ void LetAbandonedGo(Transaction& transaction, absl::string_view name) {
   }
 }
 
+// Lets go of what waits for parts of that number though its time is over.
+void LetExpiredGo(Transaction& transaction, const SnapshotTerms& terms) {
+  NamespaceState& state = transaction.state();
+  if (terms.part_count == 0) return;
+  const SnapshotParts* const parts =
+      state.named->FindParts(terms.series, *terms.number);
+  if (parts == nullptr || parts->end() > state.Now()) return;
+  CloseSnapshot(transaction, *parts->parts().begin()->second,
+                NamedSnapshots::Cause::kExpired);
+}
+
+// Returns the snapshot in whose place this one comes: of the same call, of
+// which it has the parts that came before, or of an earlier call with the part;
+// null if there is none.
+NamedSnapshot* FindEarlier(const NamedSnapshots& named,
+                           const SnapshotTerms& terms) {
+  if (terms.part_count == 0) return named.FindUid(terms.uid);
+  const SnapshotParts* const parts =
+      named.FindParts(terms.series, *terms.number);
+  return parts == nullptr ? nullptr : parts->Find(terms.part_index);
+}
+
+// Returns what the snapshot takes more than the one in whose place it comes.
+BytesNeeded BytesBeside(const NamedSnapshots& named,
+                        const SnapshotTerms& terms) {
+  const NamedSnapshot* const earlier = FindEarlier(named, terms);
+  const uint64_t freed = earlier == nullptr ? 0 : earlier->overhead.bytes();
+  const uint64_t bytes = NamedSnapshots::BytesOf(terms);
+  return {.host = bytes - std::min(bytes, freed)};
+}
+
+void LetEarlierGo(Transaction& transaction, const SnapshotTerms& terms) {
+  NamedSnapshot* const earlier = FindEarlier(*transaction.state().named, terms);
+  if (earlier == nullptr) return;
+  CloseSnapshot(transaction, *earlier,
+                terms.part_count > 0 ? NamedSnapshots::Cause::kReplaced
+                                     : NamedSnapshots::Cause::kAbandoned);
+}
+
 }  // namespace
 
 uint64_t NewSnapshotUid() {
@@ -122,35 +173,46 @@ absl::Status CheckCanTake(Transaction& transaction, SnapshotTerms& terms) {
   if (!terms.is_share) RETURN_IF_ERROR(CheckNumbers(state, terms));
   RETURN_IF_ERROR(CheckShare(state, terms));
   LetAbandonedGo(transaction, terms.series);
+  LetExpiredGo(transaction, terms);
   RETURN_IF_ERROR(state.named->Check(terms));
-  const BytesNeeded more = {.host = NamedSnapshots::BytesOf(terms)};
-  MakeRoom(transaction, more);
-  return CheckRoom(state, more);
+  const size_t num_gone = transaction.let_go().snapshots.size();
+  MakeRoom(transaction, BytesBeside(*state.named, terms));
+  // Other parts of it may have gone for that, or an earlier one.
+  if (terms.part_count > 0 &&
+      transaction.let_go().snapshots.size() > num_gone) {
+    RETURN_IF_ERROR(state.named->Check(terms));
+  }
+  return CheckRoom(state, BytesBeside(*state.named, terms));
 }
 
 PublishedSnapshot TakeSnapshot(Transaction& transaction, SnapshotTerms terms,
                                RefPtr<QueuedCall> taken_by) {
   NamespaceState& state = transaction.state();
   if (terms.uid == 0) terms.uid = NewSnapshotUid();
-  // If the call comes in parts, the share has the parts that came before.
-  NamedSnapshot* const earlier = state.named->FindUid(terms.uid);
-  if (earlier != nullptr) {
-    CloseSnapshot(transaction, *earlier, NamedSnapshots::Cause::kAbandoned);
-  }
+  LetEarlierGo(transaction, terms);
+  const uint64_t revision = transaction.revision();
+  const absl::Duration now = state.Now();
+  const bool is_part = terms.part_count > 0;
   NamedSnapshot& snapshot =
-      state.named->Open(std::move(terms), transaction.revision(), state.Now());
+      is_part ? state.named->OpenPart(std::move(terms), revision, now)
+              : state.named->Open(std::move(terms), revision, now);
   state.snapshots->BeginReading();
   snapshot.create_time = absl::Now();
   snapshot.taken_by = std::move(taken_by);
   snapshot.owned = state.Owned();
-  if (snapshot.is_share && !snapshot.owned->Has(state.name, "")) {
+  if (snapshot.is_share && !is_part && !snapshot.owned->Has(state.name, "")) {
     // At the home its reservation has the number.
     Series& series = *snapshot.series;
     series.last_number = std::max(series.last_number, snapshot.number);
+    series.last_taken = std::max(series.last_taken, snapshot.number);
   }
   CountKeys(state.keys, snapshot);
   SetSnapshotAlarm(state);
-  return {.number = snapshot.number, .revision = snapshot.revision};
+  PublishedSnapshot taken = {.number = snapshot.number, .revision = revision};
+  if (is_part) {
+    taken.parts_missing = static_cast<uint32_t>(snapshot.parts->num_missing());
+  }
+  return taken;
 }
 
 absl::StatusOr<Publication> Publication::Create(
@@ -160,6 +222,16 @@ absl::StatusOr<Publication> Publication::Create(
     ASSIGN_OR_RETURN(publication.terms_, TermsOf(*publish_as));
   }
   return publication;
+}
+
+void Publication::AddKey(const std::string& name) {
+  terms_->keys.emplace_back(WholeKeyOf(name));
+}
+
+void Publication::SortKeys() {
+  std::vector<std::string>& keys = terms_->keys;
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
 std::optional<PublishedSnapshot> Publication::Take(
@@ -179,13 +251,16 @@ void OpenReadySnapshots(Transaction& transaction) {
       continue;
     }
     Series& series = *next->series;
-    state.named->SetReady(*next);
-    if (!next->is_share) {
+    const bool is_part = next->parts != nullptr;
+    const bool is_named = state.named->SetReady(*next, state.Now());
+    if (is_named) {
+      SetSnapshotAlarm(state);
       state.changes.Record(ChangeKind::kSnapshot, series.name, next->number,
                            transaction.revision());
       TrimSeries(transaction, series);
     }
-    Wake(transaction, SnapshotTopic(series.name));
+    // Nobody waits for one part of several.
+    if (is_named || !is_part) Wake(transaction, SnapshotTopic(series.name));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,16 @@ class Publication {
   // Errors: InvalidArgument.
   static absl::StatusOr<Publication> Create(
       const std::optional<PublishAs>& publish_as);
+  // Returns that of the call, whose keys it has if it is a part without
+  // prefixes. Errors: InvalidArgument.
+  template <typename Request>
+  static absl::StatusOr<Publication> Of(const Request& request) {
+    absl::StatusOr<Publication> publication = Create(request.publish_as);
+    if (!publication.ok() || !publication->HasItsKeys()) return publication;
+    for (const auto& entry : request.entries) publication->AddKey(entry.key);
+    publication->SortKeys();
+    return publication;
+  }
 
   // Does what CheckCanTake does, before the change.
   absl::Status Check(Transaction& transaction) {
@@ -52,6 +63,11 @@ class Publication {
                                         RefPtr<QueuedCall> taken_by);
 
  private:
+  // Returns whether the snapshot has the keys of its call, and no others.
+  bool HasItsKeys() const { return terms_ && terms_->prefixes.empty(); }
+  void AddKey(const std::string& name);
+  void SortKeys();
+
   std::optional<SnapshotTerms> terms_;
 };
 
