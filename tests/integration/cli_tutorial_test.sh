@@ -72,7 +72,7 @@ expect 0 "$(arrays 11.0)" pull 5 7 9
 
 # JSON that other programs read.
 expect 0 '{"num_deleted":"2"}' rm 7 9 --output=json
-expect 0 '{"key":"5","version":"4","step":"0","repeated":false}' \
+expect 0 '{"key":"5","version":"4","step":"0","repeated":false,"token":""}' \
   push 5 --fill=0 --output=json
 tensorkv --output=json pull 3 |
   /usr/bin/python3 -c '

@@ -85,7 +85,7 @@ $ push 3 5 --fill=1 --times=2
 3: version 2
 5: version 2
 $ --output=json push 3 --fill=1
-{"key":"3","version":"3","step":"0","repeated":false}
+{"key":"3","version":"3","step":"0","repeated":false,"token":""}
 $ pull 3 5 --output=json
 {"key":"3","version":"3",..."tensor":{...},"values":[1.0]}
 {"key":"5",...,"values":[2.0]}
