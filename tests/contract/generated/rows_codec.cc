@@ -99,7 +99,8 @@ PushReply FromProto(const v1::PushRowsResponse& proto) {
   PushReply reply = DecodeResults(proto.results());
   if (proto.has_published()) {
     reply.published = {.number = proto.published().number(),
-                       .revision = proto.published().revision()};
+                       .revision = proto.published().revision(),
+                       .parts_missing = proto.published().parts_missing()};
   }
   return reply;
 }
@@ -109,6 +110,7 @@ void ToProto(const PushReply& reply, v1::PushRowsResponse* proto) {
   if (!reply.published) return;
   proto->mutable_published()->set_number(reply.published->number);
   proto->mutable_published()->set_revision(reply.published->revision);
+  proto->mutable_published()->set_parts_missing(reply.published->parts_missing);
 }
 
 absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto) {
