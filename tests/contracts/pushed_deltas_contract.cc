@@ -73,9 +73,9 @@ TEST_P(ChangesContractTest, PushOfADeltaMakesWhatAPushOfTheWholeDoes) {
 TEST_P(ChangesContractTest, LargeDeltasArePushedToo) {
   SKIP_WITHOUT_DELTAS();
   std::mt19937_64 random(8);
-  const Tensor first = RandomTensor(DType::kBF16, {3, 1 << 20}, random);
+  const Tensor first = RandomTensor(DType::kBF16, {3, 1 << 19}, random);
   const Tensor second = Altered(first, 50, random);
-  const Tensor third = RandomTensor(DType::kBF16, {3, 1 << 20}, random);
+  const Tensor third = RandomTensor(DType::kBF16, {3, 1 << 19}, random);
   const std::string token = Begin(store_, "w", first);
 
   ASSERT_OK_AND_ASSIGN(const PushReply reply,

@@ -5,14 +5,16 @@
 
 namespace tensorkv::testing {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(_GLIBCXX_TSAN)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 // Returns `count`, or a quarter of it in asan and tsan: for tests that draw
 // many cases, which find more by number, without a sanitizer, than by its help.
 constexpr int FewerIfSanitized(int count) {
-#if defined(__SANITIZE_ADDRESS__) || defined(_GLIBCXX_TSAN)
-  return (count + 3) / 4;
-#else
-  return count;
-#endif
+  return kIsSanitized ? (count + 3) / 4 : count;
 }
 
 }  // namespace tensorkv::testing
