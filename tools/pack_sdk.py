@@ -19,7 +19,8 @@ import tempfile
 import pack
 
 PUBLIC = ["base/status_macros.h", "client/change_reader.h",
-          "client/client.h", "client/client_observer.h", "client/pipeline.h",
+          "client/change_watch.h", "client/change_writer.h", "client/client.h",
+          "client/client_observer.h", "client/pipeline.h",
           "client/worker_client.h", "contract/reason.h", "tensor/elements.h"]
 HEADERS_FROM = ("base", "client", "contract", "tensor", "tensorkv/v1")
 # Headers of other packages, which stay as they are.

@@ -90,7 +90,7 @@ grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
 
 # Of the classes that programs use, all that their headers declare public, and
 # nothing that they call private.
-for class in ChangeReader ChangeWriter Client NamespaceVerbs Pipeline ServerVerbs WorkerClient; do
+for class in ChangeReader ChangeWatch ChangeWriter Client NamespaceVerbs Pipeline ServerVerbs WorkerClient; do
   header=$(grep -l "^class $class [:{]" sdk/include/tensorkv/client/*.h)
   declared() { grep -oE '~?[A-Za-z_]+\(' | sort -u; }
   public_part() { sed "1,/^class $class [:{]/d;/^ pr[a-z]*:/,\$d" "$header"; }
