@@ -81,6 +81,7 @@ void TryChanges(Client& client) {
 void TryChangedPushes(Client& client) {
   ChangeWriter writer;
   const Tensor ones = Get(Tensor::Filled(DType::kI8, {2000}, '\1'));
+  Expect(client.SetRule({.name = "assign"}, "changed").ok(), "a rule");
   Expect(client.Init("changed", ones).ok(), "a key");
   Get(writer.Push(client, {{.key = "changed", .tensor = ones}}));
   Get(writer.Push(client, {{.key = "changed", .tensor = ones}}));
