@@ -400,10 +400,10 @@ void Rounds::ClearRepush(uint32_t rank) {
 
 void Rounds::Abandon(absl::string_view why) {
   repushes_.ClearUpTo(UINT64_MAX);
-  if (is_recorded_) RecordsOf(policy_).RemoveKey();
-  if (open_.empty() && late_.empty()) return;
-  const auto failure =
-      std::make_shared<RoundFailure>(RoundFailure{std::string(why)});
+  RoundFailurePtr failure;
+  if (!open_.empty()) {
+    failure = std::make_shared<RoundFailure>(RoundFailure{std::string(why)});
+  }
   for (const auto& entry : open_) {
     RecordsOf(policy_).RoundFailed(entry.first, key_, failure,
                                    [&] { return RanksOf(entry.second); });
@@ -411,6 +411,8 @@ void Rounds::Abandon(absl::string_view why) {
   for (const auto& [rank, step] : late_.RanksAndSteps()) {
     RecordsOf(policy_).LateContribution(step, rank, LateFate::kDropped);
   }
+  // Last: all of this is of the run that may end with the key.
+  if (is_recorded_) RecordsOf(policy_).RemoveKey();
 }
 
 ClosedRound Rounds::Close(Step step, Round round) {
