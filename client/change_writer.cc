@@ -137,7 +137,8 @@ absl::StatusOr<PushReply> ChangeWriter::Send(const Client& client,
   return client.NoLongerThan(left).Push(std::move(entries), options);
 }
 
-// What was there already may be somebody else's.
+// Keeps the tensors that have got tokens. It keeps none of a result that is
+// `repeated`, as the key may have somebody else's value by then.
 void ChangeWriter::Hold(std::vector<PushEntry> entries, PushReply& reply) {
   for (size_t i = 0; i < entries.size(); ++i) {
     PushEntry& entry = entries[i];

@@ -18,7 +18,7 @@
 namespace tensorkv {
 
 // A ChangeWriter keeps the tensors that it has pushed last, and their tokens.
-// Of a tensor that comes next for a key it sends what has changed, where that
+// It sends what has changed of a tensor that comes next for a key, where that
 // takes fewer bytes. Where the key has another value by then, be it that
 // somebody else has written it or that the server was restarted, it sends the
 // whole.

@@ -41,7 +41,7 @@ struct InitRequest {
 struct PublishedSnapshot {
   uint64_t number = 0;
   uint64_t revision = 0;
-  // Of a part: how many others were yet to come.
+  // Counts the other parts that were yet to come, where the call was of one.
   uint32_t parts_missing = 0;
 };
 

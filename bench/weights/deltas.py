@@ -129,7 +129,7 @@ class Trained:
         self._model = example.Transformer(width, self.DEPTH, self.LENGTH)
         self._master = [p.detach().clone() for p in self._model.parameters()]
         for master in self._master:
-            # As GPT-2 begins.
+            # GPT-2 begins with the same spread.
             if master.dim() > 1:
                 master.normal_(0, 0.02)
         self._optimizer = torch.optim.AdamW(self._master, lr=1e-3)

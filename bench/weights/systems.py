@@ -28,7 +28,7 @@ def now():
 class Role:
     """A publisher or a reader, in its own process."""
 
-    # Whether a reader asks before the state is published, and waits for it.
+    # Says that a reader asks before the state is published, and waits for it.
     waits = False
 
     def __init__(self, is_publisher, address, rank):

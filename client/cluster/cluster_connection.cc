@@ -367,7 +367,7 @@ void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
       if constexpr (kMayPublish<Request>) {
         if (answers[i]->published) {
           progress.published_by.insert(shares[i].server);
-          // Of a snapshot without shares it is that of the whole call.
+          // One server that takes the whole call tells of the whole snapshot.
           progress.reply.published = answers[i]->published;
         }
       }

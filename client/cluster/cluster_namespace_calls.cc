@@ -271,7 +271,7 @@ Task<absl::StatusOr<DescribeStepsReply>> ClusterConnection::Route(
       continue;
     }
     CO_RETURN_IF_ERROR(pages.front().status());
-    // What a deletion has left at a server counts for nothing.
+    // A server may still have the former namespace, which was deleted.
     std::erase_if(pages, [](const absl::StatusOr<DescribeStepsReply>& page) {
       return IsOfFormerNamespace(page.status());
     });

@@ -353,7 +353,7 @@ PushResult JoinAnswers(const SplitEntry&,
   PushResult result = answers.front();
   result.token.clear();
   result.version = MinVersion(answers);
-  // Of what is carried in some slices, the last round to take any.
+  // Where slices are carried, the whole is taken when the last round has any.
   for (const PushResult& answer : answers) {
     result.step = std::max(result.step, answer.step);
   }

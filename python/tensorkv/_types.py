@@ -124,7 +124,7 @@ class Snapshot:
     # as for an init or a push, and for many keys below prefixes.
     num_keys: Optional[int] = None
     bytes: Optional[int] = None
-    # Of a part: how many others were yet to come.
+    # Counts the other parts that were yet to come, where it was of one.
     parts_missing: int = 0
 
     @property

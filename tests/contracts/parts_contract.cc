@@ -164,7 +164,7 @@ TEST_P(SnapshotContractTest, ANumberThatIsWholeFirstPassesLowerOnes) {
   EXPECT_EQ(ValueAt(store_, "b", 2), 2);
   EXPECT_THAT(NumbersOf(store_, "s"), ElementsAre(2));
   EXPECT_THAT(store_.Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
-  // Of what is whole no part comes again.
+  // No part comes again once the snapshot is whole.
   EXPECT_THAT(Publish(store_, {"b"}, 3, PartOf(2, 1)).status(),
               HasReason(Reason::kSnapshotNumberPassed));
   EXPECT_EQ(Create(store_, "s"), 3);

@@ -222,7 +222,7 @@ absl::Status WorkerRecovery::TakeIn(const PushReply& reply,
                                     const Contribution& contribution) {
   RETURN_IF_ERROR(KeepCarried(reply, contribution));
   if (contribution.is_carried) {
-    // What is left waits in its own round, which is open again.
+    // The rest waits in its own round, which is open again.
     open_.SetWaiting(contribution);
   } else {
     open_.OnPushReply(reply, contribution);
@@ -488,7 +488,7 @@ void WorkerRecovery::Forget(const Contribution& part,
   const bool is_closed = ReasonOf(status) == Reason::kStepClosed;
   // Another server may have a slice of the key whose round is open.
   if (is_closed && IsRepeating()) return;
-  // What was carried may be in a round that is not remembered any more.
+  // A round that the server has forgotten may have taken what was carried.
   if (is_closed && !part.is_carried) {
     last_dropped_step_ = std::max<Step>(last_dropped_step_, part.step);
   }

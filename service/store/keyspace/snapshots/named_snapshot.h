@@ -51,8 +51,8 @@ struct SnapshotTerms {
   uint64_t uid = 0;
   // Says that it is a share of a cluster's snapshot.
   bool is_share = false;
-  // Of a part: which one, and of how many parts the snapshot is made; 0: it is
-  // no part.
+  // Say which part it is, and of how many the snapshot is made; 0: it is no
+  // part.
   uint32_t part_index = 0;
   uint32_t part_count = 0;
   // Counts the series, if that is new; NamedSnapshots::Check sets it.
