@@ -125,6 +125,8 @@ class World final : public WorldState {
 
   // --- Named snapshots (world_named.cc) --------------------------------------
   void NamedSnapshot(const Action& action);
+  void CreateNamed(const Action& action);
+  void PullNamed(const Action& action);
   // Has some pushes take a snapshot.
   void PublishWith(const Action& action, PushRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -100,20 +100,10 @@ void World::StartNamed(const Action& action, bool changes, Request request,
 
 void World::NamedSnapshot(const Action& action) {
   if (is_cluster()) return;
-  const SnapshotReference at = ReferenceOf(action);
   switch (action.how % 8) {
     case 0:
-    case 1: {
-      const PublishAs terms = PublicationOf(action);
-      CreateSnapshotRequest request;
-      request.set_series(terms.series());
-      *request.mutable_prefixes() = terms.prefixes();
-      request.set_keep_last(terms.keep_last());
-      if (terms.has_time_to_live()) {
-        *request.mutable_time_to_live() = terms.time_to_live();
-      }
-      return StartNamed(action, /*changes=*/true, request, {});
-    }
+    case 1:
+      return CreateNamed(action);
     case 2: {
       DeleteSnapshotRequest request;
       request.set_series(SeriesOf(action));
@@ -122,30 +112,45 @@ void World::NamedSnapshot(const Action& action) {
     }
     case 3: {
       LeaseSnapshotRequest request;
-      *request.mutable_at() = at;
+      *request.mutable_at() = ReferenceOf(action);
       request.set_lease("lease");
       request.mutable_duration()->set_seconds(action.number % 3 * 20);
       return StartNamed(action, /*changes=*/false, request, {});
     }
-    default: {
-      PullRequest request = {.at = at};
-      for (uint32_t key = 0; key < kNumKeys; ++key) {
-        if (action.keys >> key & 1) request.entries.push_back({KeyName(key)});
-      }
-      {
-        MutexLock lock(&mutex_);
-        ShowHeld(action, request);
-      }
-      return StartNamed<PullRequest>(
-          action, /*changes=*/false, request,
-          [this, at = action.space, of_parts = IsAboutParts(action),
-           request](const PullReply& reply) {
-            const PullReply whole = MakeWhole(at, request, reply);
-            if (of_parts) return CheckOfParts(at, request, whole);
-            CheckNamed(at, request, whole);
-          });
-    }
+    default:
+      return PullNamed(action);
   }
+}
+
+void World::CreateNamed(const Action& action) {
+  const PublishAs terms = PublicationOf(action);
+  CreateSnapshotRequest request;
+  request.set_series(terms.series());
+  *request.mutable_prefixes() = terms.prefixes();
+  request.set_keep_last(terms.keep_last());
+  if (terms.has_time_to_live()) {
+    *request.mutable_time_to_live() = terms.time_to_live();
+  }
+  StartNamed(action, /*changes=*/true, request, {});
+}
+
+void World::PullNamed(const Action& action) {
+  PullRequest request = {.at = ReferenceOf(action)};
+  for (uint32_t key = 0; key < kNumKeys; ++key) {
+    if (action.keys >> key & 1) request.entries.push_back({KeyName(key)});
+  }
+  {
+    MutexLock lock(&mutex_);
+    ShowHeld(action, request);
+  }
+  StartNamed<PullRequest>(
+      action, /*changes=*/false, request,
+      [this, at = action.space, of_parts = IsAboutParts(action),
+       request](const PullReply& reply) {
+        const PullReply whole = MakeWhole(at, request, reply);
+        if (of_parts) return CheckOfParts(at, request, whole);
+        CheckNamed(at, request, whole);
+      });
 }
 
 void World::CheckNamed(uint32_t at, const PullRequest& request,

@@ -384,64 +384,76 @@ void WorldState::CheckRevision(const NamespaceStatus& status) {
   told = {status.revision(), status.updates_applied()};
 }
 
-// Small values take no more than their bytes; what moves takes them again, and
-// each open round has room for the next.
+void WorldState::DeleteNamedSnapshots(Server& server,
+                                      const std::string& name_space) {
+  for (const char* const series : {"s", kPartsSeries}) {
+    DeleteSnapshotRequest all;
+    all.set_namespace_(name_space);
+    all.set_series(series);
+    server.store().DeleteSnapshot(
+        all, {}, [](const absl::StatusOr<DeleteSnapshotReply>&) {});
+  }
+}
+
 void WorldState::CheckBudgets(Server& server, bool is_empty) {
-  // What stays of named snapshots: a record of their series.
-  constexpr uint64_t kMostSeriesBytes = 2 * 2048;
   for (const SpacePlan& each : plan_.spaces) {
-    for (const char* const series : {"s", kPartsSeries}) {
-      if (!is_empty) break;
-      DeleteSnapshotRequest all;
-      all.set_namespace_(each.name);
-      all.set_series(series);
-      server.store().DeleteSnapshot(
-          all, {}, [](const absl::StatusOr<DeleteSnapshotReply>&) {});
-    }
+    if (is_empty) DeleteNamedSnapshots(server, each.name);
     const absl::StatusOr<DescribeNamespaceReply> reply =
         server.store().DescribeNamespace(testing::DescribeOf(each.name), {});
     if (!reply.ok()) continue;
-    const NamespaceStatus& status = reply->status();
-    const v1::MemoryUse& memory = status.memory();
-    // Where rounds are passed over, whoever is behind may open the first one.
-    const uint64_t num_behind = each.is_whole() ? 0 : each.num_ranks() - 1;
-    const uint64_t most_rounds =
-        kNumKeys *
-        (std::max<uint64_t>(4, each.config.max_open_rounds) + num_behind);
     MutexLock lock(&mutex_);
-    CheckRevision(status);
-    const uint64_t num_moments = 2 + num_moving_;
-    const uint64_t most =
-        is_empty
-            ? 0
-            : kValueBytes * (num_moments * kNumKeys + status.rounds_open());
-    const std::optional<uint64_t> open =
-        MostOpenRounds(spaces_[&each - plan_.spaces.data()]);
-    if (open && status.rounds_open() > *open) {
-      Find(absl::StrCat("rounds stay open that have all they wait for: ",
-                        status.rounds_open(), ", expected at most ", *open));
-    }
-    if (status.rounds_open() > most_rounds) {
-      Find(absl::StrCat(
-          "more rounds are open than may be: ", status.rounds_open(), " of ",
-          kNumKeys, " keys, expected at most ", most_rounds));
-    }
-    if (memory.values() > most || memory.state() > most ||
-        (is_empty && memory.contributions() > 0)) {
-      Find(absl::StrCat("memory is not given back: ", each.name, " has ",
-                        memory.values(), " bytes of values, ", memory.state(),
-                        " of states, ", memory.contributions(),
-                        " of contributions, and ", status.rounds_open(),
-                        " rounds are open; expected at most ", most));
-    }
-    if (is_empty && memory.retained() > kMostSeriesBytes) {
-      Find(absl::StrCat("what snapshots had is not given back: ", each.name,
-                        " has ", memory.retained(), " bytes"));
-    }
-    if (is_empty && status.calls_waiting() > 0) {
-      Find(absl::StrCat(each.name, " has ", status.calls_waiting(),
+    CheckRevision(reply->status());
+    CheckOpenRounds(each, reply->status());
+    CheckMemory(reply->status(), is_empty);
+    if (is_empty && reply->status().calls_waiting() > 0) {
+      Find(absl::StrCat(each.name, " has ", reply->status().calls_waiting(),
                         " calls that wait, and nobody has made them"));
     }
+  }
+}
+
+// Each key may have as many rounds open as its namespace allows. Where rounds
+// are passed over, whoever is behind may open the first one.
+void WorldState::CheckOpenRounds(const SpacePlan& plan,
+                                 const NamespaceStatus& status) {
+  const uint64_t num_behind = plan.is_whole() ? 0 : plan.num_ranks() - 1;
+  const uint64_t most =
+      kNumKeys *
+      (std::max<uint64_t>(4, plan.config.max_open_rounds) + num_behind);
+  const std::optional<uint64_t> awaited =
+      MostOpenRounds(spaces_[&plan - plan_.spaces.data()]);
+  if (awaited && status.rounds_open() > *awaited) {
+    Find(absl::StrCat("rounds stay open that have all they wait for: ",
+                      status.rounds_open(), ", expected at most ", *awaited));
+  }
+  if (status.rounds_open() > most) {
+    Find(
+        absl::StrCat("more rounds are open than may be: ", status.rounds_open(),
+                     " of ", kNumKeys, " keys, expected at most ", most));
+  }
+}
+
+// Small values take no more than their bytes; what moves takes them again, and
+// each open round has room for the next.
+void WorldState::CheckMemory(const NamespaceStatus& status, bool is_empty) {
+  // What stays of named snapshots: a record of their series.
+  constexpr uint64_t kMostSeriesBytes = 2 * 2048;
+  const v1::MemoryUse& memory = status.memory();
+  const uint64_t num_moments = 2 + num_moving_;
+  const uint64_t most =
+      is_empty ? 0
+               : kValueBytes * (num_moments * kNumKeys + status.rounds_open());
+  if (memory.values() > most || memory.state() > most ||
+      (is_empty && memory.contributions() > 0)) {
+    Find(absl::StrCat("memory is not given back: ", status.name(), " has ",
+                      memory.values(), " bytes of values, ", memory.state(),
+                      " of states, ", memory.contributions(),
+                      " of contributions, and ", status.rounds_open(),
+                      " rounds are open; expected at most ", most));
+  }
+  if (is_empty && memory.retained() > kMostSeriesBytes) {
+    Find(absl::StrCat("what snapshots had is not given back: ", status.name(),
+                      " has ", memory.retained(), " bytes"));
   }
 }
 

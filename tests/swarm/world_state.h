@@ -93,6 +93,12 @@ class WorldState {
   void CheckWaits(absl::string_view when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckBudgets(bool is_empty);
   void CheckBudgets(Server& server, bool is_empty);
+  static void DeleteNamedSnapshots(Server& server,
+                                   const std::string& name_space);
+  void CheckOpenRounds(const SpacePlan& plan, const NamespaceStatus& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckMemory(const NamespaceStatus& status, bool is_empty)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckRevision(const NamespaceStatus& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckListed(const Call& call, const std::array<Known, kNumKeys>& was,

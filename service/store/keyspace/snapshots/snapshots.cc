@@ -117,8 +117,19 @@ class SnapshotRun {
   }
 
  private:
-  // Begins the snapshot. Errors: Unavailable, if rules change as keys move.
+  bool is_of_all() const { return moving_ == nullptr; }
+  // Returns whether the home moves. The numbers of series are the home's, and
+  // are fenced with its partition.
+  bool MovesHome() const {
+    return !is_of_all() && stage_ == Stage::kLast &&
+           moving_->partitions()->Fences(state_.name, "");
+  }
+  // Begins the snapshot, and returns what it has besides keys. Errors:
+  // Unavailable, if rules change as keys move.
   absl::StatusOr<NamespaceSnapshot> Begin();
+  // Takes the snapshot's revision, and sets what goes with exactly that.
+  // Errors: those of Begin.
+  absl::Status Open(NamespaceSnapshot& snapshot);
   // Takes the next keys: those that have changed, and then, if there are no
   // more of these, some of the table. Errors: ResourceExhausted.
   absl::Status Walk();
@@ -168,45 +179,8 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
   // Answers stay with the server that has given them.
   const auto paused = [this](absl::Duration pause) { sink_.Paused(pause); };
   std::vector<ClientSnapshot> before;
-  const bool is_of_all = moving_ == nullptr;
-  if (is_of_all) before = state_.calls->Save(paused);
-  {
-    // No key is on the way from one rule to another. A change takes long, and
-    // nobody waits while keys are shut.
-    const bool may_wait = is_of_all || stage_ == Stage::kAhead;
-    const std::optional<RulesHold> rules_stay =
-        may_wait ? AwaitRules(state_) : TryHoldRules(state_);
-    if (!rules_stay) {
-      return absl::UnavailableError(
-          absl::StrCat("namespace ", Quoted(state_.name),
-                       ": its rules change as its keys are to move"));
-    }
-    const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
-    snapshot.rules = bound->List();
-    snapshot.multipliers = bound->multipliers.List();
-    MutexLock lock(&state_.mutex);
-    const Pause pause(state_, sink_);
-    state_.snapshots->BeginReading();
-    is_reading_ = true;
-    if (stage_ == Stage::kLast) {
-      state_.snapshots->Open(&snapshot_, state_.revisions.Next());
-      is_open_ = true;
-    } else {
-      snapshot_.revision = UINT64_MAX;  // each key is taken as it is then
-    }
-    snapshot.revision = state_.revisions.last();
-    if (!is_of_all) {
-      RETURN_IF_ERROR(
-          moving_->BeginStage(stage_, snapshot.revision, bound, snapshot));
-    }
-    snapshot.config = state_.config;
-    snapshot.former_quorums = state_.mode->former_quorums();
-    snapshot.max_version =
-        std::max(state_.version_floor, state_.restored_versions);
-    snapshot.restored_versions = state_.restored_versions;
-    snapshot.workers = state_.workers->Save();
-    snapshot.max_closed_step = state_.workers->max_closed();
-  }
+  if (is_of_all()) before = state_.calls->Save(paused);
+  RETURN_IF_ERROR(Open(snapshot));
   if (snapshot.has_only_changes) {
     snapshot.removed_keys = moving_->RecordedNames();
   }
@@ -215,16 +189,52 @@ absl::StatusOr<NamespaceSnapshot> SnapshotRun::Begin() {
       state_.environment.budgets->largest_bytes()) {
     snapshot.config.budget_bytes = 0;
   }
-  // The numbers are the home's, and are fenced with its partition.
-  const bool moves_home = stage_ == Stage::kLast && !is_of_all &&
-                          moving_->partitions()->Fences(state_.name, "");
-  if (is_of_all || moves_home) snapshot.series = SeriesOf(state_, sink_);
-  if (is_of_all) {
+  if (is_of_all() || MovesHome()) snapshot.series = SeriesOf(state_, sink_);
+  if (is_of_all()) {
     snapshot.clients =
         ClientsOfSnapshot(std::move(before), state_.calls->Save(paused),
                           state_.config.mode == Mode::kSync);
   }
   return snapshot;
+}
+
+// No key is on the way from one rule to another meanwhile. A change of rules
+// takes long, and nobody waits while keys are shut.
+absl::Status SnapshotRun::Open(NamespaceSnapshot& snapshot) {
+  const bool may_wait = is_of_all() || stage_ == Stage::kAhead;
+  const std::optional<RulesHold> rules_stay =
+      may_wait ? AwaitRules(state_) : TryHoldRules(state_);
+  if (!rules_stay) {
+    return absl::UnavailableError(
+        absl::StrCat("namespace ", Quoted(state_.name),
+                     ": its rules change as its keys are to move"));
+  }
+  const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
+  snapshot.rules = bound->List();
+  snapshot.multipliers = bound->multipliers.List();
+  MutexLock lock(&state_.mutex);
+  const Pause pause(state_, sink_);
+  state_.snapshots->BeginReading();
+  is_reading_ = true;
+  if (stage_ == Stage::kLast) {
+    state_.snapshots->Open(&snapshot_, state_.revisions.Next());
+    is_open_ = true;
+  } else {
+    snapshot_.revision = UINT64_MAX;  // each key is taken as it is then
+  }
+  snapshot.revision = state_.revisions.last();
+  if (!is_of_all()) {
+    RETURN_IF_ERROR(
+        moving_->BeginStage(stage_, snapshot.revision, bound, snapshot));
+  }
+  snapshot.config = state_.config;
+  snapshot.former_quorums = state_.mode->former_quorums();
+  snapshot.max_version =
+      std::max(state_.version_floor, state_.restored_versions);
+  snapshot.restored_versions = state_.restored_versions;
+  snapshot.workers = state_.workers->Save();
+  snapshot.max_closed_step = state_.workers->max_closed();
+  return absl::OkStatus();
 }
 
 // A key that changes before its turn in the table is among those that have
