@@ -18,14 +18,14 @@ absl::StatusOr<PullReply> ChangeReader::Pull(Client& client,
   changes.add_encodings(v1::DELTA_ENCODING_ONE_ULP);
   changes.add_encodings(v1::DELTA_ENCODING_ONE_ULP_ZSTD);
   Show(request);
-  ASSIGN_OR_RETURN(PullReply reply, client.PullLent(request));
+  ASSIGN_OR_RETURN(PullReply reply, client.Pull(request));
   ASSIGN_OR_RETURN(bool is_complete, Complete(request, reply));
   if (!is_complete) {
     for (PullEntry& entry : request.entries) entry.held.clear();
     if (reply.snapshot_number > 0) {
       request.at = SnapshotOf(request.at->series(), reply.snapshot_number);
     }
-    ASSIGN_OR_RETURN(reply, client.PullLent(request));
+    ASSIGN_OR_RETURN(reply, client.Pull(request));
     ASSIGN_OR_RETURN(is_complete, Complete(request, reply));
     if (!is_complete) {
       return absl::InternalError("a value that nobody holds came as a change");

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/client_observer.h"
+#include "client/client_tasks.h"
 #include "client/cluster/connect.h"
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
@@ -106,21 +107,9 @@ struct Client::Shared {
   }
 
   bool Encodes(const PushOptions& options) {
-    return !options.is_encoded && !CurrentCompressor()->options().rules.empty();
+    return !options.is_encoded && Encodes();
   }
-
-  // Moves the entries into a call and back.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallLent(std::vector<PushEntry>& entries,
-                                            const PushOptions& options,
-                                            const CallOptions& of_call) {
-    auto request = RequestOf<Request>(NewPush(options), options);
-    request.entries.swap(entries);
-    absl::StatusOr<ReplyTo<Request>> reply = calls.Call(request, of_call);
-    request.entries.swap(entries);
-    if (reply.ok()) step = request.step;
-    return reply;
-  }
+  bool Encodes() { return !CurrentCompressor()->options().rules.empty(); }
 
   // Makes a Push or a PushPull. Its entries may be cast as they are sent if its
   // caller waits. What they leave out counts once, unless the call has
@@ -147,13 +136,21 @@ struct Client::Shared {
     co_return std::move(reply);
   }
 
-  static Task<absl::StatusOr<PullReply>> MakePull(Client client,
-                                                  PullRequest request,
-                                                  CallThreads* threads) {
-    request.name_space = client.shared_->name_space;
-    request.worker = client.worker();
-    co_return co_await client.calls_->Make(request, client.call_options_,
-                                           threads);
+  static Task<absl::StatusOr<PushReply>> MakePushRows(
+      Client client, std::vector<PushEntry> entries, PushOptions options,
+      CallThreads* threads) {
+    Shared& shared = *client.shared_;
+    PushRowsRequest request;
+    static_cast<PushRequest&>(request) = shared.NewPush(options);
+    if (!options.is_encoded) {
+      CO_ASSIGN_OR_RETURN(entries,
+                          client.Encode(request.step, std::move(entries)));
+    }
+    request.entries = std::move(entries);
+    absl::StatusOr<PushReply> reply =
+        co_await shared.calls.Make(request, client.call_options_, threads);
+    if (reply.ok()) shared.step = request.step;
+    co_return std::move(reply);
   }
 
   std::shared_ptr<Compressor> CurrentCompressor() {
@@ -331,20 +328,8 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 }
 
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
-  return PullLent(request);
-}
-
-absl::StatusOr<PullReply> Client::PullLent(PullRequest& request) {
-  request.name_space = shared_->name_space;
-  request.worker = worker();
-  return calls_->Call(request, call_options_);
-}
-
-absl::StatusOr<PullReply> Client::PullLatest(absl::Span<const std::string> keys,
-                                             DType dtype) {
-  PullRequest request = {.name_space = shared_->name_space, .dtype = dtype};
-  for (const std::string& key : keys) request.entries.push_back({key});
-  return calls_->Call(request, call_options_);
+  return ClientTasks::Pull(*this, std::move(request), /*threads=*/nullptr)
+      .Run();
 }
 
 absl::StatusOr<Value> Client::PushPull(absl::string_view key,
@@ -364,18 +349,6 @@ absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
       .Run();
 }
 
-absl::StatusOr<PushReply> Client::PushLent(std::vector<PushEntry>& entries,
-                                           const PushOptions& options) {
-  if (shared_->Encodes(options)) return Push(entries, options);
-  return shared_->CallLent<PushRequest>(entries, options, call_options_);
-}
-
-absl::StatusOr<PullReply> Client::PushPullLent(std::vector<PushEntry>& entries,
-                                               const PushOptions& options) {
-  if (shared_->Encodes(options)) return PushPull(entries, options);
-  return shared_->CallLent<PushPullRequest>(entries, options, call_options_);
-}
-
 absl::StatusOr<PushResult> Client::PushRows(absl::string_view key,
                                             RefPtr<const RowIds> rows,
                                             Tensor contribution,
@@ -390,19 +363,9 @@ absl::StatusOr<PushResult> Client::PushRows(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  PushRowsRequest request;
-  request.name_space = shared_->name_space;
-  request.worker = options.worker ? options.worker : worker();
-  request.step = options.step;
-  request.publish_as = options.publish_as;
-  if (request.step == 0 && request.worker) request.step = shared_->step + 1;
-  if (!options.is_encoded) {
-    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));
-  }
-  request.entries = std::move(entries);
-  ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, call_options_));
-  shared_->step = request.step;
-  return reply;
+  return Shared::MakePushRows(*this, std::move(entries), options,
+                              /*threads=*/nullptr)
+      .Run();
 }
 
 absl::StatusOr<Value> Client::PullRows(absl::string_view key,
@@ -417,15 +380,8 @@ absl::StatusOr<Value> Client::PullRows(absl::string_view key,
 }
 
 absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
-  if (request.dtype != DType::kUnknown) {
-    return calls_->Explain(Method::kPullRows,
-                           absl::InvalidArgumentError(absl::StrCat(
-                               "dtype of a pull: expected none for rows, got ",
-                               NameOf(request.dtype))));
-  }
-  request.name_space = shared_->name_space;
-  request.worker = worker();
-  return calls_->Call(request, call_options_);
+  return ClientTasks::PullRows(*this, std::move(request), /*threads=*/nullptr)
+      .Run();
 }
 
 absl::Status Client::SetState(absl::string_view key, absl::string_view state,
@@ -468,17 +424,9 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease,
                                        uint64_t namespace_uid,
                                        std::optional<uint32_t> rank) {
-  JoinRequest request;
-  request.set_namespace_(shared_->name_space);
-  request.set_worker_name(std::string(worker_name));
-  EncodeDuration(lease, request.mutable_lease());
-  request.set_namespace_uid(namespace_uid);
-  request.set_replaces_epoch(worker().value_or(Worker()).epoch);
-  if (rank) request.set_rank(*rank);
-  ASSIGN_OR_RETURN(JoinReply reply, calls_->Call(request, call_options_));
-  shared_->SetWorker(WorkerOf(reply.worker()), namespace_uid);
-  shared_->step = reply.next_step() - 1;
-  return reply;
+  return ClientTasks::Join(*this, std::string(worker_name), lease,
+                           namespace_uid, rank, /*threads=*/nullptr)
+      .Run();
 }
 
 absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
@@ -552,8 +500,85 @@ void Client::StartPull(PullRequest request, CallThreads& threads,
                        Done<PullReply> done) {
   absl::Status usable = CheckNotForked();
   if (!usable.ok()) return std::move(done)(std::move(usable));
-  StartTask(Shared::MakePull(*this, std::move(request), &threads),
+  StartTask(ClientTasks::Pull(*this, std::move(request), &threads),
             std::move(done));
+}
+
+bool ClientTasks::Encodes(const Client& client) {
+  return client.shared_->Encodes();
+}
+
+Task<absl::StatusOr<PushReply>> ClientTasks::Push(
+    Client client, std::vector<PushEntry> entries, PushOptions options,
+    CallThreads* threads) {
+  const bool has_rows =
+      std::any_of(entries.begin(), entries.end(),
+                  [](const PushEntry& entry) { return bool{entry.rows}; });
+  if (has_rows) {
+    return Client::Shared::MakePushRows(std::move(client), std::move(entries),
+                                        std::move(options), threads);
+  }
+  return Client::Shared::MakePush<PushRequest>(
+      std::move(client), std::move(entries), std::move(options), threads);
+}
+
+Task<absl::StatusOr<PullReply>> ClientTasks::PushPull(
+    Client client, std::vector<PushEntry> entries, PushOptions options,
+    CallThreads* threads) {
+  return Client::Shared::MakePush<PushPullRequest>(
+      std::move(client), std::move(entries), std::move(options), threads);
+}
+
+Task<absl::StatusOr<PullReply>> ClientTasks::Pull(Client client,
+                                                  PullRequest request,
+                                                  CallThreads* threads) {
+  request.worker = client.worker();
+  return PullUnsigned(std::move(client), std::move(request), threads);
+}
+
+Task<absl::StatusOr<PullReply>> ClientTasks::PullUnsigned(
+    Client client, PullRequest request, CallThreads* threads) {
+  request.name_space = client.name_space();
+  co_return co_await client.calls_->Make(request, client.call_options_,
+                                         threads);
+}
+
+Task<absl::StatusOr<PullReply>> ClientTasks::PullRows(Client client,
+                                                      PullRowsRequest request,
+                                                      CallThreads* threads) {
+  if (request.dtype != DType::kUnknown) {
+    const absl::Status refused = absl::InvalidArgumentError(
+        absl::StrCat("dtype of a pull: expected none for rows, got ",
+                     NameOf(request.dtype)));
+    co_return client.calls_->Explain(Method::kPullRows, refused);
+  }
+  request.name_space = client.name_space();
+  request.worker = client.worker();
+  co_return co_await client.calls_->Make(request, client.call_options_,
+                                         threads);
+}
+
+Task<absl::StatusOr<JoinReply>> ClientTasks::Join(Client client,
+                                                  std::string worker_name,
+                                                  absl::Duration lease,
+                                                  uint64_t namespace_uid,
+                                                  std::optional<uint32_t> rank,
+                                                  CallThreads* threads) {
+  Client::Shared& shared = *client.shared_;
+  JoinRequest request;
+  request.set_namespace_(shared.name_space);
+  request.set_worker_name(std::move(worker_name));
+  EncodeDuration(lease, request.mutable_lease());
+  request.set_namespace_uid(namespace_uid);
+  request.set_replaces_epoch(client.worker().value_or(Worker()).epoch);
+  if (rank) request.set_rank(*rank);
+  absl::StatusOr<JoinReply> reply =
+      co_await shared.calls.Make(request, client.call_options_, threads);
+  if (reply.ok()) {
+    shared.SetWorker(WorkerOf(reply->worker()), namespace_uid);
+    shared.step = reply->next_step() - 1;
+  }
+  co_return std::move(reply);
 }
 
 }  // namespace tensorkv

@@ -142,25 +142,12 @@ class Client : public NamespaceVerbs {
   absl::StatusOr<Value> Pull(absl::string_view key, Version min_version = 0);
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
-  // Reads the latest values, signed by no worker: the call waits for no step.
-  absl::StatusOr<PullReply> PullLatest(absl::Span<const std::string> keys,
-                                       DType dtype = DType::kUnknown);
 
   // Push, then Pull of the same keys, in one round trip.
   absl::StatusOr<Value> PushPull(absl::string_view key, Tensor contribution,
                                  const PushOptions& options = {});
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
-
-  // These do Push, Pull and PushPull for callers who make the same call again
-  // and again. The list is lent to the call, during which nobody else uses it,
-  // and is there again however the call ends. To one server it is not copied
-  // unless it is to be encoded.
-  absl::StatusOr<PushReply> PushLent(std::vector<PushEntry>& entries,
-                                     const PushOptions& options = {});
-  absl::StatusOr<PullReply> PullLent(PullRequest& request);
-  absl::StatusOr<PullReply> PushPullLent(std::vector<PushEntry>& entries,
-                                         const PushOptions& options = {});
 
   // These do Push, Pull and PushPull for callers who do not wait: `done` gets
   // what the verb returns, on any thread, perhaps before this returns. It may
@@ -240,6 +227,7 @@ class Client : public NamespaceVerbs {
   void set_step(Step step);
 
  private:
+  friend struct ClientTasks;
   // A Shared holds what a client and those made of it have in common.
   struct Shared;
 

@@ -1,19 +1,21 @@
 #include "client/pipeline.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "base/scoped_blocking_call.h"
+#include "client/call_threads.h"
+#include "client/internal/calls/call_queue.h"
 #include "client/internal/calls/wait_queue.h"
 
 namespace tensorkv {
 namespace {
 
-KeyOrder::KeyHash HashOf(absl::string_view key) { return absl::HashOf(key); }
+uint64_t HashOf(absl::string_view key) { return absl::HashOf(key); }
 
 template <typename Entries>
-std::vector<KeyOrder::KeyHash> HashesOf(const Entries& entries) {
-  std::vector<KeyOrder::KeyHash> hashes;
+std::vector<uint64_t> HashesOf(const Entries& entries) {
+  std::vector<uint64_t> hashes;
   hashes.reserve(entries.size());
   for (const auto& entry : entries) hashes.push_back(HashOf(entry.key));
   return hashes;
@@ -51,33 +53,158 @@ std::vector<PushEntry> EntryOf(absl::string_view key, Tensor contribution) {
   return entries;
 }
 
-Client Bounded(Client client, const PipelineCallOptions& bounds) {
-  if (bounds.timeout) client = client.WithTimeout(*bounds.timeout);
-  if (bounds.canceller) client = client.WithCanceller(bounds.canceller);
-  if (!bounds.into.empty()) client = client.Into(bounds.into);
-  return client;
+}  // namespace
+
+class Pipeline::Caller {
+ public:
+  explicit Caller(int max_threads) : threads_(max_threads) {}
+  virtual ~Caller() = default;
+
+  virtual void Push(std::vector<PushEntry> entries, const PushOptions& options,
+                    const PipelineCallOptions& bounds,
+                    Client::Done<PushReply> done) = 0;
+  virtual void PushPull(std::vector<PushEntry> entries,
+                        const PushOptions& options,
+                        const PipelineCallOptions& bounds,
+                        Client::Done<PullReply> done) = 0;
+  virtual void Pull(PullRequest request, const PipelineCallOptions& bounds,
+                    Client::Done<PullReply> done) = 0;
+
+ protected:
+  CallThreads threads_;
+};
+
+namespace {
+
+int MaxRunning(const PipelineOptions& options) {
+  return options.max_running > 0 ? options.max_running : options.max_in_flight;
 }
 
 }  // namespace
 
-Pipeline::Pipeline(Client* client, const PipelineOptions& options)
-    : client_(*client),
-      options_(options),
-      max_running_(options.max_running > 0 ? options.max_running
-                                           : options.max_in_flight),
-      threads_(max_running_) {}
+class Pipeline::OfClient final : public Caller {
+ public:
+  OfClient(Client& client, int max_threads)
+      : Caller(max_threads), client_(client) {}
 
-Pipeline::~Pipeline() {
-  // A forked process has the calls of its parent, which end there.
-  if (!CheckNotForked().ok()) return;
-  const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
-  MutexLock lock(&mutex_);
-  while (num_in_flight_ > 0 || is_starting_) has_headroom_.Wait(&mutex_);
-}
+  void Push(std::vector<PushEntry> entries, const PushOptions& options,
+            const PipelineCallOptions& bounds,
+            Client::Done<PushReply> done) override {
+    Bounded(bounds).StartPush(std::move(entries), options, threads_,
+                              std::move(done));
+  }
+  void PushPull(std::vector<PushEntry> entries, const PushOptions& options,
+                const PipelineCallOptions& bounds,
+                Client::Done<PullReply> done) override {
+    Bounded(bounds).StartPushPull(std::move(entries), options, threads_,
+                                  std::move(done));
+  }
+  void Pull(PullRequest request, const PipelineCallOptions& bounds,
+            Client::Done<PullReply> done) override {
+    Bounded(bounds).StartPull(std::move(request), threads_, std::move(done));
+  }
+
+ private:
+  Client Bounded(const PipelineCallOptions& bounds) const {
+    Client client = client_;
+    if (bounds.timeout) client = client.WithTimeout(*bounds.timeout);
+    if (bounds.canceller) client = client.WithCanceller(bounds.canceller);
+    if (!bounds.into.empty()) client = client.Into(bounds.into);
+    return client;
+  }
+
+  Client& client_;
+};
+
+class Pipeline::OfWorker final : public Caller {
+ public:
+  OfWorker(WorkerClient& worker, int max_threads)
+      : Caller(max_threads), worker_(worker) {}
+
+  void Push(std::vector<PushEntry> entries, const PushOptions& options,
+            const PipelineCallOptions& bounds,
+            Client::Done<PushReply> done) override {
+    absl::Status taken = CheckTaken(options);
+    if (!taken.ok()) return std::move(done)(std::move(taken));
+    worker_.StartPush(
+        options.step, std::move(entries),
+        {.canceller = bounds.canceller, .timeout = bounds.timeout}, threads_,
+        std::move(done));
+  }
+  void PushPull(std::vector<PushEntry> entries, const PushOptions& options,
+                const PipelineCallOptions& bounds,
+                Client::Done<PullReply> done) override {
+    absl::Status taken = CheckTaken(options);
+    if (!taken.ok()) return std::move(done)(std::move(taken));
+    worker_.StartPushPull(options.step, std::move(entries),
+                          ReadingOf(options.reply_dtype, bounds), threads_,
+                          std::move(done));
+  }
+  void Pull(PullRequest request, const PipelineCallOptions& bounds,
+            Client::Done<PullReply> done) override {
+    absl::Status taken = CheckTaken(request);
+    if (!taken.ok()) return std::move(done)(std::move(taken));
+    std::vector<std::string> keys;
+    for (PullEntry& entry : request.entries) {
+      keys.push_back(std::move(entry.key));
+    }
+    worker_.StartPull(keys, ReadingOf(request.dtype, bounds), threads_,
+                      std::move(done));
+  }
+
+ private:
+  static absl::Status CheckTaken(const PushOptions& options) {
+    if (!options.is_encoded && !options.worker && !options.publish_as &&
+        !options.with_tokens) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "push of a worker: expected no options but step and reply_dtype");
+  }
+  static absl::Status CheckTaken(const PullRequest& request) {
+    const bool has_bounds = std::any_of(
+        request.entries.begin(), request.entries.end(),
+        [](const PullEntry& entry) { return entry.min_version > 0; });
+    if (!has_bounds && !request.wait_for_keys && !request.at &&
+        !request.changes) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "pull of a worker: expected keys and a dtype alone");
+  }
+  static ReadOptions ReadingOf(DType dtype, const PipelineCallOptions& bounds) {
+    return {.dtype = dtype,
+            .into = bounds.into,
+            .canceller = bounds.canceller,
+            .timeout = bounds.timeout};
+  }
+
+  WorkerClient& worker_;
+};
+
+Pipeline::Pipeline(Client* client, const PipelineOptions& options)
+    : Pipeline(std::make_unique<OfClient>(*client, MaxRunning(options)),
+               options) {}
+
+Pipeline::Pipeline(WorkerClient* worker, const PipelineOptions& options)
+    : Pipeline(std::make_unique<OfWorker>(*worker, MaxRunning(options)),
+               options) {}
+
+Pipeline::Pipeline(std::unique_ptr<Caller> caller,
+                   const PipelineOptions& options)
+    : caller_(std::move(caller)),
+      queue_(std::make_unique<CallQueue>(
+          CallQueue::Limits{.max_in_flight = options.max_in_flight,
+                            .max_running = MaxRunning(options),
+                            .max_bytes = options.max_bytes})) {}
+
+Pipeline::~Pipeline() = default;
+
+uint64_t Pipeline::num_blocked() const { return queue_->num_blocked(); }
 
 template <typename Reply, typename Start>
 std::future<absl::StatusOr<Reply>> Pipeline::Submit(
-    std::vector<KeyOrder::KeyHash> keys, uint64_t bytes,
+    std::vector<uint64_t> keys, uint64_t bytes,
     const PipelineCallOptions& bounds, Start start) {
   std::promise<absl::StatusOr<Reply>> promise;
   auto future = promise.get_future();
@@ -86,19 +213,19 @@ std::future<absl::StatusOr<Reply>> Pipeline::Submit(
     promise.set_value(std::move(usable));
     return future;
   }
-  Enqueue({.keys = std::move(keys),
-           .bytes = bytes,
-           .priority = bounds.priority,
-           .start = [this, bytes, client = Bounded(client_, bounds),
-                     promise = std::move(promise),
-                     start = std::move(start)](Ticket ticket) mutable {
-             std::move(start)(
-                 client, [this, ticket, bytes, promise = std::move(promise)](
-                             absl::StatusOr<Reply> reply) mutable {
-                   promise.set_value(std::move(reply));
-                   OnEnded(ticket, bytes);
-                 });
-           }});
+  queue_->Add(
+      {.keys = std::move(keys),
+       .bytes = bytes,
+       .priority = bounds.priority,
+       .start = [this, bytes, bounds, promise = std::move(promise),
+                 start = std::move(start)](CallQueue::Ticket ticket) mutable {
+         std::move(start)(*caller_, bounds,
+                          [this, ticket, bytes, promise = std::move(promise)](
+                              absl::StatusOr<Reply> reply) mutable {
+                            promise.set_value(std::move(reply));
+                            queue_->OnEnded(ticket, bytes);
+                          });
+       }});
   return future;
 }
 
@@ -108,35 +235,36 @@ std::future<absl::StatusOr<PushResult>> Pipeline::Push(
   const uint64_t bytes = contribution.size_bytes();
   return Submit<PushResult>(
       {HashOf(key)}, bytes, bounds,
-      [this, entries = EntryOf(key, std::move(contribution)), options](
-          Client& client, auto done) mutable {
-        client.StartPush(std::move(entries), options, threads_,
-                         ForOne(std::move(done)));
+      [entries = EntryOf(key, std::move(contribution)), options](
+          Caller& caller, const auto& bounds, auto done) mutable {
+        caller.Push(std::move(entries), options, bounds,
+                    ForOne(std::move(done)));
       });
 }
 
 std::future<absl::StatusOr<PushReply>> Pipeline::Push(
     std::vector<PushEntry> entries, const PushOptions& options,
     const PipelineCallOptions& bounds) {
-  std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
+  std::vector<uint64_t> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit<PushReply>(std::move(keys), bytes, bounds,
-                           [this, entries = std::move(entries), options](
-                               Client& client, auto done) mutable {
-                             client.StartPush(std::move(entries), options,
-                                              threads_, std::move(done));
-                           });
+  return Submit<PushReply>(
+      std::move(keys), bytes, bounds,
+      [entries = std::move(entries), options](
+          Caller& caller, const auto& bounds, auto done) mutable {
+        caller.Push(std::move(entries), options, bounds, std::move(done));
+      });
 }
 
 std::future<absl::StatusOr<Value>> Pipeline::Pull(
     absl::string_view key, Version min_version,
     const PipelineCallOptions& bounds) {
-  return Submit<Value>(
-      {HashOf(key)}, /*bytes=*/0, bounds,
-      [this, key = std::string(key), min_version](Client& client, auto done) {
-        client.StartPull(PullRequest{.entries = {{key, min_version}}}, threads_,
-                         ForOne(std::move(done)));
-      });
+  return Submit<Value>({HashOf(key)}, /*bytes=*/0, bounds,
+                       [key = std::string(key), min_version](
+                           Caller& caller, const auto& bounds, auto done) {
+                         caller.Pull(
+                             PullRequest{.entries = {{key, min_version}}},
+                             bounds, ForOne(std::move(done)));
+                       });
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
@@ -148,11 +276,12 @@ std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
 
 std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
     PullRequest request, const PipelineCallOptions& bounds) {
-  std::vector<KeyOrder::KeyHash> keys = HashesOf(request.entries);
+  std::vector<uint64_t> keys = HashesOf(request.entries);
   return Submit<PullReply>(
       std::move(keys), /*bytes=*/0, bounds,
-      [this, request = std::move(request)](Client& client, auto done) mutable {
-        client.StartPull(std::move(request), threads_, std::move(done));
+      [request = std::move(request)](Caller& caller, const auto& bounds,
+                                     auto done) mutable {
+        caller.Pull(std::move(request), bounds, std::move(done));
       });
 }
 
@@ -160,92 +289,26 @@ std::future<absl::StatusOr<Value>> Pipeline::PushPull(
     absl::string_view key, Tensor contribution, const PushOptions& options,
     const PipelineCallOptions& bounds) {
   const uint64_t bytes = contribution.size_bytes();
-  return Submit<Value>({HashOf(key)}, bytes, bounds,
-                       [this, entries = EntryOf(key, std::move(contribution)),
-                        options](Client& client, auto done) mutable {
-                         client.StartPushPull(std::move(entries), options,
-                                              threads_,
-                                              ForOne(std::move(done)));
-                       });
+  return Submit<Value>(
+      {HashOf(key)}, bytes, bounds,
+      [entries = EntryOf(key, std::move(contribution)), options](
+          Caller& caller, const auto& bounds, auto done) mutable {
+        caller.PushPull(std::move(entries), options, bounds,
+                        ForOne(std::move(done)));
+      });
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
     std::vector<PushEntry> entries, const PushOptions& options,
     const PipelineCallOptions& bounds) {
-  std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
+  std::vector<uint64_t> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit<PullReply>(std::move(keys), bytes, bounds,
-                           [this, entries = std::move(entries), options](
-                               Client& client, auto done) mutable {
-                             client.StartPushPull(std::move(entries), options,
-                                                  threads_, std::move(done));
-                           });
-}
-
-void Pipeline::Enqueue(Call call) {
-  const Ticket ticket = AwaitTurn(call);
-  MutexLock lock(&mutex_);
-  ++next_admitted_;
-  has_headroom_.SignalAll();
-  ++num_in_flight_;
-  bytes_in_flight_ += call.bytes;
-  const bool may_run = order_.Add(ticket, std::move(call.keys));
-  waiting_.emplace(ticket, std::move(call));
-  if (may_run) MakeReady(ticket);
-  StartReady();
-}
-
-Pipeline::Ticket Pipeline::AwaitTurn(const Call& call) {
-  Ticket ticket = 0;
-  {
-    MutexLock lock(&mutex_);
-    ticket = next_ticket_++;
-    if (HasTurn(ticket, call)) return ticket;
-  }
-  const ScopedBlockingCall waits(ScopedBlockingCall::IfLast::kWait);
-  MutexLock lock(&mutex_);
-  while (!HasTurn(ticket, call)) has_headroom_.Wait(&mutex_);
-  return ticket;
-}
-
-bool Pipeline::HasTurn(Ticket ticket, const Call& call) const {
-  return ticket == next_admitted_ && HasHeadroomFor(call);
-}
-
-bool Pipeline::HasHeadroomFor(const Call& call) const {
-  if (num_in_flight_ == 0) return true;
-  return num_in_flight_ < options_.max_in_flight &&
-         bytes_in_flight_ + call.bytes <= options_.max_bytes;
-}
-
-void Pipeline::MakeReady(Ticket ticket) {
-  ready_.emplace(-int64_t{waiting_.at(ticket).priority}, ticket);
-}
-
-void Pipeline::StartReady() {
-  if (is_starting_) return;
-  is_starting_ = true;
-  while (!ready_.empty() && num_running_ < max_running_) {
-    const Ticket ticket = ready_.extract(ready_.begin()).value().second;
-    Call call = std::move(waiting_.extract(ticket).mapped());
-    ++num_running_;
-    mutex_.unlock();
-    std::move(call.start)(ticket);
-    mutex_.lock();
-  }
-  is_starting_ = false;
-  // The destructor may wait for that.
-  if (num_in_flight_ == 0) has_headroom_.SignalAll();
-}
-
-void Pipeline::OnEnded(Ticket ticket, uint64_t bytes) {
-  MutexLock lock(&mutex_);
-  --num_running_;
-  --num_in_flight_;
-  bytes_in_flight_ -= bytes;
-  for (const Ticket next : order_.Remove(ticket)) MakeReady(next);
-  has_headroom_.SignalAll();
-  StartReady();
+  return Submit<PullReply>(
+      std::move(keys), bytes, bounds,
+      [entries = std::move(entries), options](
+          Caller& caller, const auto& bounds, auto done) mutable {
+        caller.PushPull(std::move(entries), options, bounds, std::move(done));
+      });
 }
 
 }  // namespace tensorkv

@@ -1,4 +1,5 @@
-// This makes calls of a client that the caller does not wait for.
+// This makes calls of a client, or of a worker, that the caller does not wait
+// for.
 //
 //   Pipeline pipeline(client.get());
 //   std::future<absl::StatusOr<Value>> weights = pipeline.Pull("w");
@@ -12,27 +13,22 @@
 #include <future>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/mutex.h"
-#include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/client.h"
 #include "client/destination.h"
-#include "client/internal/calls/key_order.h"
+#include "client/worker_client.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
+
+class CallQueue;
 
 struct PipelineOptions {
   // So many calls may have been submitted and not have ended. A server takes as
@@ -64,8 +60,8 @@ struct PipelineCallOptions {
   absl::Span<const Destination> into;
 };
 
-// A Pipeline runs calls of a client and hands out their results as futures. It
-// is thread-safe.
+// A Pipeline runs calls of a client, or of a worker, and hands out their
+// results as futures. It is thread-safe.
 //
 // Threads: a call that goes as one message each way takes none, however long
 // it waits; gRPC tells when it has ended. Calls take one each of the pipeline's
@@ -92,6 +88,12 @@ class Pipeline {
   // `client` must outlive the pipeline. REQUIRES: max_in_flight > 0,
   // max_running >= 0.
   explicit Pipeline(Client* client, const PipelineOptions& options = {});
+  // Makes the calls of a worker, which must outlive the pipeline: they recover
+  // as its verbs do. Its pushes name their step, which is all of PushOptions
+  // but reply_dtype that they take, and its pulls read keys, perhaps with a
+  // dtype. Errors of the futures: also InvalidArgument for what they do not
+  // take.
+  explicit Pipeline(WorkerClient* worker, const PipelineOptions& options = {});
   // The destructor waits for all calls.
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
@@ -121,68 +123,26 @@ class Pipeline {
       const PipelineCallOptions& bounds = {});
 
   // Returns how many calls of the verbs above block at present.
-  uint64_t num_blocked() const {
-    MutexLock lock(&mutex_);
-    return next_ticket_ - next_admitted_;
-  }
+  uint64_t num_blocked() const;
 
  private:
-  using Ticket = KeyOrder::Ticket;
-  struct Call {
-    std::vector<KeyOrder::KeyHash> keys;
-    uint64_t bytes = 0;
-    int priority = 0;
-    // This begins the call under its ticket; OnEnded is told of its end.
-    absl::AnyInvocable<void(Ticket) &&> start;
-  };
+  // Makes the calls, of a client or of a worker.
+  class Caller;
+  class OfClient;
+  class OfWorker;
 
-  // The lowest of a set is that of the call which runs next.
-  using Rank = std::pair<int64_t, Ticket>;
+  Pipeline(std::unique_ptr<Caller> caller, const PipelineOptions& options);
 
-  // Returns a future for the reply of what `start(client, done)` begins.
+  // Returns a future for the reply of what `start(caller, bounds, done)`
+  // begins.
   template <typename Reply, typename Start>
-  std::future<absl::StatusOr<Reply>> Submit(std::vector<KeyOrder::KeyHash> keys,
+  std::future<absl::StatusOr<Reply>> Submit(std::vector<uint64_t> keys,
                                             uint64_t bytes,
                                             const PipelineCallOptions& bounds,
                                             Start start);
-  // Waits until it is the call's turn, and adds it.
-  void Enqueue(Call call);
-  // Gives the call a ticket, and waits until those before it are in and there
-  // is headroom for it. It keeps its turn until it is added.
-  Ticket AwaitTurn(const Call& call);
-  bool HasTurn(Ticket ticket, const Call& call) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasHeadroomFor(const Call& call) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes a call due that no other call of its keys precedes.
-  void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Begins calls that are due, unless another thread does that already.
-  // Releases the mutex while it begins one.
-  void StartReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnEnded(Ticket ticket, uint64_t bytes);
 
-  Client& client_;
-  const PipelineOptions options_;
-  const int max_running_;
-  CallThreads threads_;
-
-  mutable Mutex mutex_;
-  CondVar has_headroom_;
-  Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
-  // This is the ticket that enters next.
-  Ticket next_admitted_ ABSL_GUARDED_BY(mutex_) = 0;
-  // These count the calls that have not ended, and what they hold.
-  int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  // This counts those of them that have begun.
-  int num_running_ ABSL_GUARDED_BY(mutex_) = 0;
-  KeyOrder order_ ABSL_GUARDED_BY(mutex_);
-  // These are the calls that have not begun, and those that are due.
-  absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::set<Rank> ready_ ABSL_GUARDED_BY(mutex_);
-  // True while a thread begins calls. One that ends at once calls back
-  // meanwhile.
-  bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
+  const std::unique_ptr<Caller> caller_;
+  const std::unique_ptr<CallQueue> queue_;
 };
 
 }  // namespace tensorkv

@@ -3,9 +3,11 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<WorkerClient> worker,
 //                    WorkerClient::Join({.name_space = "train"},
 //                                       {.name = "worker-3"}));
-//   for (Step step = worker->step(); step <= last; step = worker->step()) {
-//     ASSIGN_OR_RETURN(PullReply weights,
-//                      worker->PushPull(step, Gradients(step)));
+//   for (Step step = worker->Resume(); step <= last; step = worker->Resume()) {
+//     absl::StatusOr<PullReply> weights =
+//         worker->PushPull(step, Gradients(step));
+//     if (worker->state() == WorkerState::kGoneBack) continue;
+//     RETURN_IF_ERROR(weights.status());
 //   }
 //   RETURN_IF_ERROR(worker->Leave());
 
@@ -22,13 +24,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/call_threads.h"
 #include "client/client.h"
-#include "client/internal/retry/retry_loop.h"
 #include "client/leave_cause.h"
 #include "client/worker_options.h"
 
 namespace tensorkv {
 
+struct RetryEnvironment;
 class WorkerRecovery;
 
 // Joins when it is made, renews the lease from a thread of its own. Leave says
@@ -48,13 +51,18 @@ class WorkerRecovery;
 //
 // When the server was restarted from a checkpoint, the state is an earlier one.
 // The verb that finds it so joins again; what was pushed for the state that is
-// gone is forgotten, what encoding has left out too, and so is all that is
-// pushed until step() is asked. Then step() tells the step to go back to: a
-// loop that asks it before each step, and reads all keys after, goes on by
-// itself. A loop that does not ask gets SERVER_RESTARTED at the first step that
-// it has not pushed before or, in MODE_ASYNC, at its first push of step 0.
-// Leave when a checkpoint has the last step: a worker that has left does not
-// come back to repeat it. docs/protocol.md says more.
+// gone is forgotten, and what encoding has left out too. A verb that pushes
+// ends with SERVER_RESTARTED then, and so do all others that push until
+// Resume(), which tells the step to go back to: a loop that resumes at that
+// error, and reads all keys after, goes on. Reads bring the state that is
+// there. Leave when a checkpoint has the last step: a worker that has left does
+// not come back to repeat it. docs/protocol.md says more.
+//
+// Pushes that have a key in common are made one after another, in the order in
+// which they were begun, whatever the thread: none passes over a step of
+// another. A PushPull counts as under way until it has its values, where none
+// was queued behind a push before; then it is two calls, and the next push is
+// made once the first has ended.
 //
 // To push again it keeps what was pushed: the entries of a step, from the
 // moment they are pushed until a PushPull or Pull of their keys has succeeded,
@@ -76,8 +84,11 @@ class WorkerClient {
       const ClientOptions& client_options, const WorkerOptions& options);
   // Makes `client`, which is no worker yet, the worker. It has no canceller.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
+      std::unique_ptr<Client> client, const WorkerOptions& options);
+  // Joins with a clock of the caller's, for tests.
+  static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
-      RetryEnvironment environment = SystemRetryEnvironment());
+      const RetryEnvironment& environment);
 
   // Unless it has left, says that the worker is lost, if it can do so within a
   // few seconds.
@@ -86,14 +97,14 @@ class WorkerClient {
   // Returns the step to push next, asked between two steps: the one after the
   // last that this worker has completed. A worker that has come back begins
   // with the step that its former self was in, and pushes all of it; what of
-  // that has arrived is not needed again, but does no harm. Until it is asked,
-  // pulls fail where the worker must push that step again: read first weights
-  // with a Client before it joins.
-  Step step();
-  // Returns whether the server has gone back to an earlier state since step()
-  // was asked last: until it is, pushes are dropped, and reads bring that
-  // state.
-  bool has_gone_back() const;
+  // that has arrived is not needed again, but does no harm.
+  Step step() const;
+  // Returns step(), which the worker makes next. Until a worker that has come
+  // back calls it, pulls fail where it must push that step again: read first
+  // weights with a Client before it joins.
+  Step Resume();
+  // Returns what the worker is at present.
+  WorkerState state() const;
 
   // Contributes to a step, and returns the values of these keys when the step
   // has become part of them. Steps count from 1. Errors, of all that push:
@@ -105,29 +116,37 @@ class WorkerClient {
 
   // These do PushPull in two calls, for any part of the keys each. The steps of
   // a key are pushed in their order. Pull waits for all that this worker has
-  // pushed to these keys.
-  // `timeout` as ReadOptions has it.
+  // pushed to these keys. Where the entries have ids they are pushed as rows
+  // (see Client), which PullRows reads.
   absl::Status Push(Step step, std::vector<PushEntry> entries,
-                    SharedCanceller canceller = nullptr,
-                    std::optional<absl::Duration> timeout = std::nullopt);
+                    const VerbOptions& options = {});
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  const ReadOptions& options = {});
-  // Push and pull rows as Push and Pull do; see Client. The contribution of
-  // PushRows is kept until a PushPull, Pull or PullRows of its keys has
-  // succeeded.
-  absl::Status PushRows(Step step, std::vector<PushEntry> entries,
-                        SharedCanceller canceller = nullptr,
-                        std::optional<absl::Duration> timeout = std::nullopt);
-  absl::StatusOr<PullReply> PullRows(
-      std::vector<PullEntry> entries, SharedCanceller canceller = nullptr,
-      std::optional<absl::Duration> timeout = std::nullopt);
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
+                                     const VerbOptions& options = {});
+
+  // These do what the verbs do, for callers who do not wait, as Client's do:
+  // `done` gets the outcome, on any thread, perhaps before this returns. What
+  // has to block runs on `threads`. With WorkerOptions::keeps_copies tensors
+  // are copied before this returns. The results of a push that was made again
+  // tell its step alone. The worker and `threads` outlive the call.
+  void StartPush(Step step, std::vector<PushEntry> entries,
+                 const VerbOptions& options, CallThreads& threads,
+                 Client::Done<PushReply> done);
+  void StartPushPull(Step step, std::vector<PushEntry> entries,
+                     const ReadOptions& options, CallThreads& threads,
+                     Client::Done<PullReply> done);
+  void StartPull(const std::vector<std::string>& keys,
+                 const ReadOptions& options, CallThreads& threads,
+                 Client::Done<PullReply> done);
+  void StartPullRows(std::vector<PullEntry> entries, const VerbOptions& options,
+                     CallThreads& threads, Client::Done<PullReply> done);
 
   // Returns when all workers of the group have come to `barrier`. A worker that
   // is restarted comes again to barriers that the others have left behind: meet
   // where no round waits for it, such as before the first step.
   absl::Status Barrier(absl::string_view barrier,
-                       SharedCanceller canceller = nullptr,
-                       std::optional<absl::Duration> timeout = std::nullopt);
+                       const VerbOptions& options = {});
 
   // Returns the client for all other verbs. Its calls are signed as this
   // worker's; pushes of it are its user's to make again.
@@ -154,12 +173,13 @@ class WorkerClient {
   absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
-  // also of a server that was restarted. `timeout` as ReadOptions has it.
+  // also of a server that was restarted.
   // Errors: those of Client::Join · Cancelled.
-  absl::Status Rejoin(SharedCanceller canceller = nullptr,
-                      std::optional<absl::Duration> timeout = std::nullopt);
+  absl::Status Rejoin(const VerbOptions& options = {});
 
  private:
+  struct Call;
+
   WorkerClient(std::unique_ptr<Client> client, bool was_lost,
                std::unique_ptr<WorkerRecovery> recovery);
 

@@ -61,14 +61,36 @@ struct WorkerOptions {
 // MODE_ASYNC, where no server remembers what it has, it may count twice.
 using SharedCanceller = std::shared_ptr<Canceller>;
 
-// ReadOptions says how a worker's verb reads; see Client::Into.
+// What a worker is at present.
+enum class WorkerState {
+  // It makes steps.
+  kActive,
+  // A call joins again, or pushes again what the server may lack.
+  kRepairing,
+  // It makes steps again of which servers may have later ones.
+  kRepeating,
+  // The server has gone back to an earlier state: pushes are refused until
+  // WorkerClient::Resume, which tells the step to go back to.
+  kGoneBack,
+  // It has left, and makes no steps until WorkerClient::Rejoin.
+  kLeft,
+};
+
+// VerbOptions bounds a worker's verb.
+struct VerbOptions {
+  SharedCanceller canceller;
+  // Bounds the verb in place of WorkerOptions::step_timeout, where it is set.
+  std::optional<absl::Duration> timeout;
+};
+
+// ReadOptions bounds a worker's verb, and says how it reads; see Client::Into.
 struct ReadOptions {
   // The dtype to which values are converted; kUnknown leaves them as they are
   // stored.
   DType dtype = DType::kUnknown;
   absl::Span<const Destination> into;
+  // As in VerbOptions.
   SharedCanceller canceller;
-  // Bounds the verb in place of WorkerOptions::step_timeout, where it is set.
   std::optional<absl::Duration> timeout;
 };
 

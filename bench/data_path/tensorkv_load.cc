@@ -20,11 +20,11 @@ struct Calls {
   absl::Status Call() {
     switch (workload.verb) {
       case Verb::kPush:
-        return client->PushLent(entries).status();
+        return client->Push(entries).status();
       case Verb::kPull:
-        return Check(client->PullLent(pull));
+        return Check(client->Pull(pull));
       case Verb::kPushPull:
-        return Check(client->PushPullLent(entries));
+        return Check(client->PushPull(entries));
     }
     return absl::OkStatus();
   }

@@ -14,11 +14,7 @@
 namespace tensorkv::python {
 
 // Bounds one call.
-struct CallBounds {
-  SharedCanceller canceller;
-  // Replaces the client's own timeout, where it is set.
-  std::optional<absl::Duration> timeout;
-};
+using CallBounds = VerbOptions;
 
 // While a thread has entered a CallScope, the scope bounds all calls that the
 // thread begins: they end when somebody cancels the scope, on whatever thread,

@@ -87,9 +87,10 @@ absl::StatusOr<Step> Session::Resume(const CallBounds& bounds) {
   if (absl::IsFailedPrecondition(status)) {
     std::optional<absl::Duration> left = bounds.timeout;
     if (left) *left -= SteadyNow() - begin;
-    RETURN_IF_ERROR(worker_->Rejoin(bounds.canceller, left));
+    RETURN_IF_ERROR(
+        worker_->Rejoin({.canceller = bounds.canceller, .timeout = left}));
   }
-  return worker_->step();
+  return worker_->Resume();
 }
 
 Client Session::Bounded(const CallBounds& bounds) {
@@ -135,8 +136,7 @@ absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
     return Bounded(bounds).Push(std::move(entries), options);
   }
   RETURN_IF_ERROR(CheckPublishesNothing(options));
-  RETURN_IF_ERROR(worker_->Push(options.step, std::move(entries),
-                                bounds.canceller, bounds.timeout));
+  RETURN_IF_ERROR(worker_->Push(options.step, std::move(entries), bounds));
   return PushReply();
 }
 
@@ -194,16 +194,14 @@ absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
     return Bounded(bounds).PushRows(std::move(entries), options);
   }
   RETURN_IF_ERROR(CheckPublishesNothing(options));
-  RETURN_IF_ERROR(worker_->PushRows(options.step, std::move(entries),
-                                    bounds.canceller, bounds.timeout));
+  RETURN_IF_ERROR(worker_->Push(options.step, std::move(entries), bounds));
   return PushReply();
 }
 
 absl::StatusOr<PullReply> Session::PullRows(PullRowsRequest request,
                                             const CallBounds& bounds) {
   if (worker_ != nullptr && !request.at) {
-    return worker_->PullRows(std::move(request.entries), bounds.canceller,
-                             bounds.timeout);
+    return worker_->PullRows(std::move(request.entries), bounds);
   }
   return Own(Bounded(bounds).PullRows(std::move(request)));
 }
@@ -211,7 +209,7 @@ absl::StatusOr<PullReply> Session::PullRows(PullRowsRequest request,
 absl::Status Session::Barrier(const std::string& name,
                               const CallBounds& bounds) {
   if (worker_ != nullptr) {
-    return worker_->Barrier(name, bounds.canceller, bounds.timeout);
+    return worker_->Barrier(name, bounds);
   }
   return Bounded(bounds).Barrier(name);
 }

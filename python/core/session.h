@@ -40,9 +40,9 @@ class Session {
   // Returns null before Join.
   WorkerClient* worker() { return worker_.get(); }
   // Returns whether the server of a worker has gone back to an earlier state,
-  // and nobody has asked for the next step since.
+  // and has not resumed since.
   bool has_gone_back() const {
-    return worker_ != nullptr && worker_->has_gone_back();
+    return worker_ != nullptr && worker_->state() == WorkerState::kGoneBack;
   }
 
   // Becomes a worker, which is to keep copies of what it pushes.

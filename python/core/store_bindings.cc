@@ -266,7 +266,8 @@ void Store::RegisterState(py::class_<Store>& store) {
                              })
       .def_property_readonly("next_step",
                              [](const Store& store) -> Step {
-                               WorkerClient* worker = store.session()->worker();
+                               const WorkerClient* worker =
+                                   store.session()->worker();
                                return worker != nullptr ? worker->step() : 1;
                              })
       .def_property_readonly(

@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorkv._types import NDArray
 from tensorkv.client import Client
+from tensorkv.errors import FailedPreconditionError
 
 
 def round_value(number: int) -> NDArray:
@@ -67,10 +68,14 @@ class Rounds:
             if next_step > step or (has_gone_back and not has_my_model()):
                 client.pull(keys, received)
                 break
-            client.push_pull(keys, arrays, received, step, weights)
-            self._has_pushed = not store.has_gone_back
-            if self._has_pushed:
-                break
+            try:
+                client.push_pull(keys, arrays, received, step, weights)
+            except FailedPreconditionError:
+                if store.has_gone_back:
+                    continue
+                raise
+            self._has_pushed = True
+            break
         return bool(
             not self.has_gone_back
             and received[-1][0] == step
@@ -114,5 +119,7 @@ class Rounds:
         self.number = number
 
     def _next_step(self) -> int:
-        self.has_gone_back |= self._client._store.has_gone_back
-        return self._client.next_step
+        if not self._client._store.has_gone_back:
+            return self._client.next_step
+        self.has_gone_back = True
+        return self._client.resume()

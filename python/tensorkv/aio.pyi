@@ -329,6 +329,7 @@ class ClientCoroutines(Coroutines):
     describe_server = _awaited(Client.describe_server)
     save_checkpoint = _awaited(Client.save_checkpoint)
     restore_checkpoint = _awaited(Client.restore_checkpoint)
+    resume = _awaited(Client.resume)
     list_checkpoints = _awaited(Client.list_checkpoints)
     verify_checkpoint = _awaited(Client.verify_checkpoint)
     delete_checkpoint = _awaited(Client.delete_checkpoint)

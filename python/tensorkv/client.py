@@ -175,12 +175,12 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, StepVerbs, WatchVerbs):
         this client has seen would have refused.
 
         Errors: FailedPreconditionError for a worker, which joins again by
-        itself: ask `next_step`.
+        itself: `resume`.
         """
         if self._store.is_worker:
             raise FailedPreconditionError(
                 "reconnect: expected a client that has not joined; a worker "
-                "goes on from its next_step"
+                "goes on by resume()"
             )
         if self.target == "local":
             return
@@ -525,12 +525,10 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, StepVerbs, WatchVerbs):
         lost workers and broken connections, for at most `step_timeout` seconds.
         To be called before other threads use the client.
 
-        Once the server was restarted from a checkpoint, pushes do not count
-        until `next_step` is read, which tells the step to go back to: those of
-        steps that were pushed before are dropped, and others (in "async" also
-        those without a step) raise an error whose `reason` is
-        "SERVER_RESTARTED". The client of a KVStore, which counts steps itself,
-        is asked by KVStore.resume.
+        Once the server was restarted from a checkpoint, pushes raise a
+        FailedPreconditionError whose `reason` is "SERVER_RESTARTED", until
+        `resume`, which tells the step to go back to. The client of a KVStore,
+        which counts steps itself, is resumed by KVStore.resume.
 
         tensorkv.DistKVStore says when the worker is done with its steps, and
         when it is lost; for a store there it is a client here. A former worker
@@ -539,7 +537,7 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, StepVerbs, WatchVerbs):
 
         Args:
           name: unique among the workers, and the same for a worker that comes
-            back, which goes on from `next_step`.
+            back, which goes on from `resume()`.
           lease: seconds without a sign of life until the worker counts as lost.
           takeover_timeout: how many seconds to wait for the lease of a worker
             of that name to end.
@@ -582,6 +580,19 @@ class Client(ValueVerbs, RowVerbs, SnapshotVerbs, StepVerbs, WatchVerbs):
     def next_step(self) -> int:
         """The step that the worker pushes next."""
         return self._store.next_step
+
+    def resume(self, timeout: Optional[float] = None) -> int:
+        """Returns the step that the worker makes next.
+
+        Where the server was restarted, the worker joins it again first, and
+        goes back to what the server has: pushes count again from then on.
+
+        Errors: FailedPreconditionError for who is no worker, or where the
+        server has lost what the worker had; NotFoundError where the namespace
+        is gone.
+        """
+        with within(timeout):
+            return self._store.resume()
 
     def barrier(
         self, name: str = "barrier", timeout: Optional[float] = None

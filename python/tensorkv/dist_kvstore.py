@@ -163,8 +163,7 @@ class DistKVStore(KVStore):
 
     def resume(self, timeout: Optional[float] = None) -> int:
         try:
-            with within(timeout):
-                first = self._client._store.resume()
+            first = self._client.resume(timeout)
         except (NotFoundError, FailedPreconditionError) as error:
             if error.reason not in _IS_GONE:
                 raise
@@ -278,8 +277,12 @@ class DistKVStore(KVStore):
     @contextlib.contextmanager
     def _watch(self, what: str, step: int = 0) -> Iterator[None]:
         """Logs whom the call waits for, and tells a restart that it found."""
-        with self._waits.watch(what, step):
-            yield
+        try:
+            with self._waits.watch(what, step):
+                yield
+        except FailedPreconditionError:
+            if not self._client._store.has_gone_back:
+                raise
         if self._client._store.has_gone_back:
             raise FailedPreconditionError(
                 f"{what}: the server was restarted, and may have gone back to "

@@ -215,7 +215,7 @@ _BY_REASON: Dict[Optional[str], Type[Error]] = {
 # What the client of all languages cannot say.
 _HELP: Dict[Optional[str], str] = {
     "SERVER_RESTARTED": (
-        "; a KVStore goes on by resume(), a worker by its next_step, another "
+        "; a KVStore and a worker go on by resume(), another "
         "client by reconnect()"
     )
 }

@@ -145,43 +145,6 @@ TEST_F(ClientTest, CompressionCanBeSetAndUnset) {
   }
 }
 
-TEST_F(ClientTest, EntriesThatAreLentStayTheCallers) {
-  for (const bool is_encoded : {false, true}) {
-    SCOPED_TRACE(is_encoded);
-    Client client = MakeWorker();
-    AnswerPushes();
-    script_.reply<PushPullRequest>().values = {{1, Full({2}, 1)}};
-    if (is_encoded) {
-      client.SetCompression(EncodeAll("2bit"));
-    }
-    std::vector<PushEntry> entries = {{.key = "w", .tensor = Full({2}, 1)}};
-    const Tensor before = entries[0].tensor;
-
-    ASSERT_OK(client.PushLent(entries));
-    ASSERT_OK(client.PushPullLent(entries));
-
-    EXPECT_EQ(client.step(), 2);
-    EXPECT_EQ(script_.last<PushRequest>().entries.at(0).key, "w");
-    EXPECT_EQ(script_.last<PushPullRequest>().entries.at(0).key, "w");
-    EXPECT_EQ(bool{script_.last<PushRequest>().entries[0].encoding},
-              is_encoded);
-    ASSERT_EQ(entries.size(), 1);
-    EXPECT_EQ(entries[0].tensor.data(), before.data());
-  }
-}
-
-TEST_F(ClientTest, EntriesThatAreLentComeBackFromACallThatFails) {
-  Client client = MakeWorker();
-  script_.statuses = {absl::UnavailableError("no server")};
-  std::vector<PushEntry> entries = {{.key = "w", .tensor = Full({2}, 1)}};
-
-  EXPECT_THAT(client.PushLent(entries).status(),
-              StatusIs(absl::StatusCode::kUnavailable));
-
-  EXPECT_EQ(entries.size(), 1);
-  EXPECT_EQ(client.step(), 0);
-}
-
 TEST_F(ClientTest, RowsAreEncodedUnlessTheyAreAlready) {
   script_.reply<PushRowsRequest>().results.resize(1);
   Client client = MakeClient({});

@@ -10,6 +10,7 @@
 
 #include "client/internal/retry/retry_loop.h"
 #include "client/worker_client.h"
+#include "contract/reason.h"
 #include "tests/client/scripted_client.h"
 #include "tests/testing/tensor_values.h"
 
@@ -69,6 +70,12 @@ class ScriptedWorkerTest : public ScriptedClientTest {
       .sleep = [this](absl::Duration pause, const auto&) { now_ += pause; },
       .random = [] { return 0.5; }};
 };
+
+// Returns the error of a call that waits for that round.
+inline absl::Status RoundFailed(Step step = 7, absl::string_view key = "w") {
+  return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
+                    {{"key", key}, {"step", step}, {"ranks", "2"}});
+}
 
 inline std::vector<PushEntry> EntriesOf(const std::vector<std::string>& keys) {
   std::vector<PushEntry> entries;

@@ -104,11 +104,12 @@ TEST_F(WorkerMembershipTest, RejoinEndsWithinItsBounds) {
   const absl::Duration begin = now_;
   const auto canceller = std::make_shared<Canceller>();
 
-  EXPECT_THAT(worker->Rejoin(canceller, absl::Seconds(3)),
-              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(
+      worker->Rejoin({.canceller = canceller, .timeout = absl::Seconds(3)}),
+      StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_EQ(now_ - begin, absl::Seconds(3));
   canceller->Cancel();
-  EXPECT_THAT(worker->Rejoin(canceller),
+  EXPECT_THAT(worker->Rejoin({.canceller = canceller}),
               StatusIs(absl::StatusCode::kCancelled));
 
   script_.statuses.clear();

@@ -55,11 +55,15 @@ TEST_F(WorkerRestartTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
   ASSERT_OK(worker->Push(7, EntriesOf({"v"})));
   script_.reply<JoinRequest>() = JoinedAnew();
 
-  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
+  EXPECT_EQ(ReasonOf(worker->PushPull(7, EntriesOf({"w"})).status()),
+            Reason::kServerRestarted);
 
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Join", "Pull"));
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Join"));
   EXPECT_EQ(script_.last<JoinRequest>().namespace_uid(), 17u);
   EXPECT_EQ(worker->step(), 4u);
+  EXPECT_EQ(worker->state(), WorkerState::kGoneBack);
+  EXPECT_EQ(worker->Resume(), 4u);
+  EXPECT_EQ(worker->state(), WorkerState::kRepeating);
   ASSERT_OK(worker->PushPull(4, EntriesOf({"w"})));
   EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
   EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 6u);
@@ -71,10 +75,11 @@ TEST_F(WorkerRestartTest, StepsMadeAgainAreReadWithoutLaterOnes) {
       JoinedWorker({ServerRestarted()});
   ASSERT_EQ(worker->step(), 7u);
   script_.reply<JoinRequest>() = JoinedAnew();
-  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
+  ASSERT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
+            Reason::kServerRestarted);
   script_.verbs.clear();
 
-  for (Step step = worker->step(); step <= 8; step = worker->step()) {
+  for (Step step = worker->Resume(); step <= 8; step = worker->Resume()) {
     script_.reply<PushRequest>().results = {{.step = step}};
     ASSERT_OK(worker->Push(step, EntriesOf({"w"})));
     ASSERT_OK(worker->Pull({"w"}));
@@ -95,7 +100,7 @@ TEST_F(WorkerRestartTest, FormerSelfsStepsAreReadWithoutLaterOnes) {
   former.set_step(9);
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
 
-  ASSERT_OK(worker->Push(worker->step(), EntriesOf({"w"})));
+  ASSERT_OK(worker->Push(worker->Resume(), EntriesOf({"w"})));
   ASSERT_OK(worker->Pull({"w"}));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Pull"));
@@ -108,30 +113,34 @@ TEST_F(WorkerRestartTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {
       JoinedWorker({absl::OkStatus(), ServerRestarted()});
   script_.reply<JoinRequest>() = JoinedAnew();
   const auto pushed = [&](Step step) {
-    EXPECT_OK(worker->Push(step, EntriesOf({"w"})));
+    worker->Push(step, EntriesOf({"w"})).IgnoreError();
     return testing::BytesOf(script_.last<PushRequest>().entries[0].tensor);
   };
 
   // The ones of two pushes together are enough for a code.
   const std::string nothing = pushed(7);
   EXPECT_NE(pushed(8), nothing);
-  EXPECT_EQ(worker->step(), 4u);
+  EXPECT_EQ(worker->Resume(), 4u);
   EXPECT_EQ(pushed(4), nothing);
 }
 
-TEST_F(WorkerRestartTest, NothingIsPushedToARestoredServerBeforeStepIsAsked) {
+TEST_F(WorkerRestartTest, NothingIsPushedToARestoredServerBeforeItIsResumed) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({ServerRestarted()});
   ASSERT_EQ(worker->step(), 7u);
   script_.reply<JoinRequest>() = JoinedAnew();
 
-  EXPECT_OK(worker->Push(7, EntriesOf({"v"})));
-  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
-  EXPECT_OK(worker->PushPull(7, EntriesOf({"x"})));
-  const absl::Status next = worker->Push(8, EntriesOf({"v"}));
+  const std::vector<absl::Status> refused = {
+      worker->Push(7, EntriesOf({"v"})), worker->Push(7, EntriesOf({"w"})),
+      worker->PushPull(7, EntriesOf({"x"})).status(),
+      worker->Push(4, EntriesOf({"v"}))};
 
-  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Pull"));
-  EXPECT_EQ(ReasonOf(next), Reason::kServerRestarted);
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join"));
+  for (const absl::Status& status : refused) {
+    EXPECT_EQ(ReasonOf(status), Reason::kServerRestarted);
+  }
+  EXPECT_EQ(worker->Resume(), 4u);
+  EXPECT_OK(worker->Push(4, EntriesOf({"v"})));
 }
 
 TEST_F(WorkerRestartTest, RestartIsSeenByAllVerbs) {
@@ -141,15 +150,15 @@ TEST_F(WorkerRestartTest, RestartIsSeenByAllVerbs) {
        absl::UnavailableError("down"), absl::OkStatus(), absl::OkStatus()});
   script_.reply<JoinRequest>() = JoinedAnew();
   ASSERT_OK(worker->Barrier("start"));
-  EXPECT_EQ(worker->step(), 4u);
+  EXPECT_EQ(worker->Resume(), 4u);
   script_.reply<JoinRequest>().set_server_incarnation(3);
   script_.reply<JoinRequest>().set_next_step(2);
 
-  EXPECT_OK(worker->PushPull(4, EntriesOf({"w"})));
+  EXPECT_EQ(ReasonOf(worker->PushPull(4, EntriesOf({"w"})).status()),
+            Reason::kServerRestarted);
 
-  EXPECT_THAT(script_.verbs,
-              ElementsAre("Barrier", "Join", "Barrier", "PushPull", "Push",
-                          "Join", "Join", "Pull"));
+  EXPECT_THAT(script_.verbs, ElementsAre("Barrier", "Join", "Barrier",
+                                         "PushPull", "Push", "Join", "Join"));
   EXPECT_EQ(worker->step(), 2u);
 }
 
@@ -163,7 +172,8 @@ TEST_F(WorkerRestartTest, PushOfUnknownOutcomeIsForgottenByARestoredServer) {
   EXPECT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
             Reason::kOutcomeUnknown);
   script_.reply<JoinRequest>() = JoinedAnew();
-  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
+            Reason::kServerRestarted);
 
   EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Push", "Join"));
   EXPECT_EQ(worker->step(), 4u);

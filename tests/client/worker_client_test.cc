@@ -24,17 +24,13 @@ using ::tensorkv::testing::EntriesOf;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::RoundFailed;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 using WorkerClientTest = testing::ScriptedWorkerTest;
-
-absl::Status RoundFailed(Step step = 7, absl::string_view key = "w") {
-  return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
-                    {{"key", key}, {"step", step}, {"ranks", "2"}});
-}
 
 absl::Status LeaseLost() {
   return testing::StatusOfReason(Reason::kLeaseLost, "epoch 5");
@@ -76,12 +72,13 @@ TEST_F(WorkerClientTest, EveryVerbOfAStepEndsWhenItIsCancelled) {
   const auto is_cancelled = StatusIs(absl::StatusCode::kCancelled);
 
   EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}), is_cancelled);
-  EXPECT_THAT(worker->Push(7, EntriesOf({"w"}), canceller), is_cancelled);
-  EXPECT_THAT(worker->PushRows(7, EntriesOf({"w"}), canceller), is_cancelled);
+  EXPECT_THAT(worker->Push(7, EntriesOf({"w"}), {.canceller = canceller}),
+              is_cancelled);
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"}), {.canceller = canceller}),
               is_cancelled);
-  EXPECT_THAT(worker->PullRows({{.key = "w"}}, canceller), is_cancelled);
-  EXPECT_THAT(worker->Barrier("start", canceller), is_cancelled);
+  EXPECT_THAT(worker->PullRows({{.key = "w"}}, {.canceller = canceller}),
+              is_cancelled);
+  EXPECT_THAT(worker->Barrier("start", {.canceller = canceller}), is_cancelled);
 
   // Nothing is left of the pushes, and other calls go on.
   EXPECT_EQ(worker->step(), 7u);
@@ -229,8 +226,8 @@ TEST_F(WorkerClientTest, RowsOfAFailedRoundArePushedAgainAsRows) {
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({absl::OkStatus(), RoundFailed()});
 
-  ASSERT_OK(worker->PushRows(
-      7, {{.key = "w", .tensor = Full({1, 2}, 1), .rows = ids}}));
+  ASSERT_OK(
+      worker->Push(7, {{.key = "w", .tensor = Full({1, 2}, 1), .rows = ids}}));
   EXPECT_OK(worker->PullRows({{.key = "w", .rows = ids}}));
 
   EXPECT_THAT(script_.verbs,

@@ -241,7 +241,8 @@ class HistoryTest : public ::testing::Test {
             std::make_unique<Client>(std::make_unique<SharedConnection>(server),
                                      ClientOptions{.name_space = "sync"}),
             {.name = NameOf(index), .lease = absl::Minutes(1)}));
-    for (Step step = worker->step(); step <= kNumSteps; step = worker->step()) {
+    for (Step step = worker->Resume(); step <= kNumSteps;
+         step = worker->Resume()) {
       const int64_t amount = 1000 * index + static_cast<int64_t>(step);
       const absl::Duration begin = SteadyNow();
       ASSERT_OK_AND_ASSIGN(const PullReply reply,

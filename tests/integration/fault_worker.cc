@@ -129,13 +129,13 @@ class FaultWorker {
             ConnectTo({.target = plan_.target}, /*observer=*/nullptr, Backoff())
                 .value()) {}
 
-  // The loop has no branch on errors: whatever happens to others, and to this
-  // worker's lease, is none.
+  // The loop has no branch on errors but where a server has gone back: whatever
+  // happens to others, and to this worker's lease, is none.
   absl::Status Run() {
     DieDuring("joining");
     ASSIGN_OR_RETURN(worker_, Join());
-    for (Step step = worker_->step(), next; step <= plan_.num_steps;
-         step = next) {
+    for (Step step = worker_->Resume(); step <= plan_.num_steps;
+         step = worker_->Resume()) {
       ++steps_lived_;
       DieAt("before_push");
       if (IsTimeToDie("failing")) {
@@ -144,10 +144,11 @@ class FaultWorker {
         kill(getpid(), SIGKILL);
       }
       const absl::Duration begin = SteadyNow();
-      ASSIGN_OR_RETURN(const PullReply reply, MakeStep(step));
-      next = worker_->step();
-      // Where a server has gone back, values may be from before the step.
-      if (next > step) LogValues(step, begin, reply);
+      const absl::StatusOr<PullReply> reply = MakeStep(step);
+      // Values may be from before the step then.
+      if (worker_->state() == WorkerState::kGoneBack) continue;
+      RETURN_IF_ERROR(reply.status());
+      LogValues(step, begin, *reply);
       DieAt("after_pull");
     }
     return worker_->Leave();
@@ -182,8 +183,7 @@ class FaultWorker {
         break;
       case 2:
         RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0, 1})));
-        // Nobody goes on to the next step where a server has gone back.
-        if (step == plan_.num_steps || worker_->step() < step) break;
+        if (step == plan_.num_steps) break;
         ++step;
         DieAt("between_pushes");
         RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0, 1})));

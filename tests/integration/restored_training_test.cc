@@ -112,14 +112,19 @@ absl::StatusOr<PullReply> MakeStep(WorkerClient& worker,
   return worker.Pull(Keys());
 }
 
-// As a program would be written that knows of no checkpoints.
+// As a program would be written that resumes where a server has gone back.
 absl::Status Train(WorkerClient& worker, Progress& progress) {
   ASSIGN_OR_RETURN(PullReply weights, worker.Pull(Keys()));
   Step last = 0;
-  for (Step step = worker.step(); step <= kNumSteps; step = worker.step()) {
+  for (Step step = worker.Resume(); step <= kNumSteps; step = worker.Resume()) {
     progress.GoOn(last, step);
     progress.AwaitPermission(step);
-    ASSIGN_OR_RETURN(weights, MakeStep(worker, weights, step));
+    absl::StatusOr<PullReply> made = MakeStep(worker, weights, step);
+    if (worker.state() == WorkerState::kGoneBack) {
+      worker.Resume();
+      made = worker.Pull(Keys());
+    }
+    ASSIGN_OR_RETURN(weights, std::move(made));
     progress.Reach(step);
     last = step;
   }

@@ -136,8 +136,10 @@ class RestartedServerTest(StoreTest):
         client.push("w", full(1), step=1)
         self.server.restart()
         # It finds the restart.
-        client.push("w", full(1), step=1)
+        self.assert_refused(lambda: client.push("w", full(1), step=1))
         self.assert_refused(lambda: client.push("w", full(1), step=2))
+        self.assertEqual(client.resume(), client.next_step)
+        client.push("w", full(1), step=client.next_step)
 
     def test_who_resumes_knows_its_new_rank(self):
         def open_store():

@@ -236,9 +236,8 @@ class SnapshotsTest(StoreTest):
             lambda: client.pull("a", at=At("s", at_least=5), timeout=0.05),
             lambda: client.describe_snapshot("s", at_least=5, timeout=0.05),
         ):
-            self.assert_raises(
-                tensorkv.DeadlineExceededError, "WAIT_ENDED", call
-            )
+            # The server says so, or the client, where that comes later.
+            self.assertRaises(tensorkv.DeadlineExceededError, call)
 
     @on_every_client
     def test_what_somebody_has_a_lease_of_stays(self, client):

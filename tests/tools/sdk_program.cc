@@ -54,7 +54,7 @@ void TryWorker(const ClientOptions& options) {
          "a reason");
   auto worker = Get(WorkerClient::Join(options, {.name = "sdk"}));
   const Value sum =
-      Get(worker->PushPull(worker->step(), "w", Adopted({1, 1, 1, 1})));
+      Get(worker->PushPull(worker->Resume(), "w", Adopted({1, 1, 1, 1})));
   Expect(sum.tensor.Description() == "f32[2,2]", "the shape");
   Expect(Get(ElementsOf<float>(sum.tensor))[3] == 5, "the sum");
   Expect(!ElementsOf<Half>(sum.tensor).ok(), "no elements of another dtype");

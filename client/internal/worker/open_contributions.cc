@@ -22,11 +22,8 @@ absl::Status WentBack(Step step, Step next) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
           "push of ", step == 0 ? "no step" : absl::StrCat("step ", step),
-          ": the server was restarted from a checkpoint, of "
-          "which step ",
-          next,
-          " is the next: expected that one, once the worker has asked for it "
-          "by step()")),
+          ": the server was restarted from a checkpoint, of which step ", next,
+          " is the next: expected that one, once the worker has resumed")),
       Reason::kServerRestarted);
 }
 
@@ -37,15 +34,10 @@ absl::StatusOr<OpenContributions::Contribution> OpenContributions::Add(
   auto shared =
       std::make_shared<const std::vector<PushEntry>>(std::move(entries));
   MutexLock lock(&mutex_);
+  if (is_forgetting_) return WentBack(step, first_step_);
   const uint64_t number = ++last_number_;
-  if (!is_forgetting_) {
-    kept_[{step, number}] = {.entries = shared};
-    highest_known_ = std::max(highest_known_, step);
-  } else if (step != 0 && step <= highest_known_) {
-    last_forgotten_ = number;
-  } else {
-    return WentBack(step, first_step_);
-  }
+  kept_[{step, number}] = {.entries = shared};
+  highest_known_ = std::max(highest_known_, step);
   return Contribution{step, number, std::move(shared)};
 }
 
@@ -81,9 +73,11 @@ bool OpenContributions::IsForgetting() const {
   return is_forgetting_;
 }
 
-bool OpenContributions::IsForgotten(const Contribution& contribution) const {
+absl::Status OpenContributions::CheckKept(
+    const Contribution& contribution) const {
   MutexLock lock(&mutex_);
-  return Forgets(contribution);
+  if (!Forgets(contribution)) return absl::OkStatus();
+  return WentBack(contribution.step, first_step_);
 }
 
 void OpenContributions::SetWaiting(const Contribution& contribution) {
@@ -296,18 +290,27 @@ bool OpenContributions::IsRepairable(const absl::Status& status) const {
          IsNoMember(status);
 }
 
-Step OpenContributions::NextStep(absl::FunctionRef<void()> begin_anew) {
+Step OpenContributions::NextStep() const {
+  MutexLock lock(&mutex_);
+  return LowestOpen();
+}
+
+Step OpenContributions::Resume(absl::FunctionRef<void()> begin_anew) {
   MutexLock lock(&mutex_);
   if (is_forgetting_) begin_anew();
+  const Step next = LowestOpen();
+  highest_known_ = is_forgetting_ ? next : std::max(highest_known_, next);
+  is_forgetting_ = false;
+  return next;
+}
+
+Step OpenContributions::LowestOpen() const {
   const auto first = std::find_if(
       kept_.begin(), kept_.end(),
       [](const auto& kept) { return kept.second.carried_to == 0; });
   const Step lowest =
       first == kept_.end() ? highest_step_ + 1 : first->first.first;
-  const Step next = std::max(first_step_, lowest);
-  highest_known_ = is_forgetting_ ? next : std::max(highest_known_, next);
-  is_forgetting_ = false;
-  return next;
+  return std::max(first_step_, lowest);
 }
 
 }  // namespace tensorkv

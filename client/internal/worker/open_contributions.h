@@ -39,7 +39,7 @@ namespace tensorkv {
 // none of a contribution that is carried.
 //
 // When the server goes back to an earlier state, all contributions are
-// forgotten, and so is what is added until NextStep is called: it was made for
+// forgotten, and nothing is added until Resume is called: it would be made for
 // a state that is gone.
 class OpenContributions {
  public:
@@ -61,10 +61,9 @@ class OpenContributions {
   explicit OpenContributions(uint32_t max_open_rounds)
       : max_open_rounds_(max_open_rounds) {}
 
-  // Keeps `entries` from before they are pushed.
-  // Errors: FailedPrecondition (the server has gone back, and this is a step
-  // above all before, or none: whoever makes it has not asked which one comes
-  // next, and nothing else would tell him).
+  // Keeps `entries` from before they are pushed. Errors: FailedPrecondition
+  // (SERVER_RESTARTED): the server has gone back, and Resume was not called
+  // since.
   absl::StatusOr<Contribution> Add(Step step, std::vector<PushEntry> entries);
 
   // Makes NextStep return no step below `first`, since the server awaits none
@@ -79,12 +78,11 @@ class OpenContributions {
   // Returns whether servers may have contributions to later steps than any that
   // was added, from before one of them went back, or the worker came back.
   bool IsRepeating() const;
-  // Returns whether the server has gone back, and NextStep was not called
-  // since.
+  // Returns whether the server has gone back, and Resume was not called since.
   bool IsForgetting() const;
-  // Returns whether the contribution was forgotten because the server has gone
-  // back.
-  bool IsForgotten(const Contribution& contribution) const;
+  // Returns OK, or the error of Add where the contribution was forgotten
+  // because the server has gone back.
+  absl::Status CheckKept(const Contribution& contribution) const;
 
   // Takes in that the contribution waits at the server for its rounds to close.
   // Removes entries for earlier rounds of its keys that cannot be open any
@@ -127,16 +125,19 @@ class OpenContributions {
 
   // Returns the step to push next: the lowest of all contributions that are not
   // carried or, if there are none, the one after the highest that has waited or
-  // closed; but none below the first that the server awaits. The first call
-  // after GoBackTo ends the forgetting, and runs `begin_anew` before: it must
-  // not call this object.
-  Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});
+  // closed; but none below the first that the server awaits.
+  Step NextStep() const;
+  // Returns NextStep, which is what comes now. After GoBackTo this ends the
+  // forgetting, and runs `begin_anew` before: it must not call this object.
+  Step Resume(absl::FunctionRef<void()> begin_anew = [] {});
 
  private:
   bool Forgets(const Contribution& contribution) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return contribution.number <= last_forgotten_;
   }
+
+  Step LowestOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   using Keys = absl::flat_hash_set<absl::string_view>;
   struct Kept {
@@ -181,10 +182,10 @@ class OpenContributions {
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
   // The highest step that has waited or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The highest step that was added, or that NextStep has returned. The first
-  // NextStep after GoBackTo lowers it.
+  // The highest step that was added, or that Resume has returned. The first
+  // Resume after GoBackTo lowers it.
   Step highest_known_ ABSL_GUARDED_BY(mutex_) = 0;
-  // True from GoBackTo until NextStep is called.
+  // True from GoBackTo until Resume is called.
   bool is_forgetting_ ABSL_GUARDED_BY(mutex_) = false;
   // The highest step that was pushed before it is repeated.
   Step last_repeated_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -5,11 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
+#include "client/client_tasks.h"
 #include "client/compression/compressor.h"
+#include "client/internal/calls/awaited.h"
 #include "client/internal/calls/wait_queue.h"
 #include "client/internal/transfer/tensor_memory.h"
 #include "client/internal/worker/lease_renewal.h"
@@ -79,41 +80,53 @@ bool HasRows(const std::vector<PushEntry>& entries) {
 }
 
 // Makes one attempt for the rounds of one contribution.
-absl::Status AwaitRound(const Worker& worker, Step step,
-                        const std::vector<PushEntry>& entries, Client waiter) {
+Task<absl::Status> AwaitRound(Client waiter, const Worker& worker, Step step,
+                              const std::vector<PushEntry>& entries,
+                              CallThreads* threads) {
+  absl::StatusOr<PullReply> reply;
   if (HasRows(entries)) {
     // There is no such call for rows; this one waits for later steps, too.
-    std::vector<std::string> keys;
-    for (const PushEntry& entry : entries) keys.push_back(entry.key);
-    return waiter.Pull(keys).status();
+    PullRequest request;
+    for (const PushEntry& entry : entries) {
+      request.entries.emplace_back().key = entry.key;
+    }
+    Task<absl::StatusOr<PullReply>> pull =
+        ClientTasks::Pull(waiter, request, threads);
+    reply = co_await pull;
+  } else {
+    const PushOptions options = {
+        .step = step, .is_encoded = true, .worker = worker};
+    Task<absl::StatusOr<PullReply>> push_pull =
+        ClientTasks::PushPull(waiter, entries, options, threads);
+    reply = co_await push_pull;
   }
-  return waiter
-      .PushPull(entries, {.step = step, .is_encoded = true, .worker = worker})
-      .status();
+  co_return reply.status();
 }
 
 }  // namespace
 
-absl::StatusOr<JoinReply> WorkerRecovery::Join(
+Task<absl::StatusOr<JoinReply>> WorkerRecovery::Join(
     const Client& client, const WorkerOptions& options, uint64_t namespace_uid,
-    const RetryEnvironment& environment, absl::Duration latest,
-    const SharedCanceller& canceller) {
+    const RetryEnvironment& environment, const Attempt& attempt) {
   const absl::Duration end =
-      std::min(latest, environment.now() + options.takeover_timeout);
+      std::min(attempt.end, environment.now() + options.takeover_timeout);
   for (;;) {
-    absl::StatusOr<JoinReply> reply =
-        client.NoLongerThan(latest - environment.now())
-            .Join(options.name, options.lease, namespace_uid, options.rank);
+    const Client joiner = client.NoLongerThan(attempt.end - environment.now());
+    Task<absl::StatusOr<JoinReply>> join =
+        ClientTasks::Join(joiner, options.name, options.lease, namespace_uid,
+                          options.rank, attempt.threads);
+    absl::StatusOr<JoinReply> reply = co_await join;
     const absl::Duration left = end - environment.now();
     if (!absl::IsAlreadyExists(reply.status()) ||
         left <= absl::ZeroDuration()) {
-      return reply;
+      co_return std::move(reply);
     }
-    if (IsCancelled(canceller)) return Cancelled();
-    environment.sleep(std::min(options.lease / kAttemptsPerLease, left),
-                      canceller);
+    if (IsCancelled(attempt.canceller)) co_return Cancelled();
+    const absl::Duration pause =
+        std::min(options.lease / kAttemptsPerLease, left);
+    co_await Pause(environment, pause, attempt.canceller, attempt.threads);
     // There is no time for another call, which would not say who has the name.
-    if (environment.now() >= latest) return reply;
+    if (environment.now() >= attempt.end) co_return std::move(reply);
   }
 }
 
@@ -163,44 +176,52 @@ WorkerRecovery::Joined WorkerRecovery::joined() const {
   return joined_;
 }
 
-absl::Status WorkerRecovery::Rejoin(SharedCanceller canceller,
-                                    std::optional<absl::Duration> timeout) {
-  const Attempt attempt = Begin(std::move(canceller), timeout);
-  if (!recovery_mutex_.LockUnlessCancelled(attempt.canceller,
-                                           attempt.end - environment_.now())) {
-    if (IsCancelled(attempt.canceller)) return Cancelled();
-    return absl::DeadlineExceededError(
-        "another call that joins again has not ended in time");
-  }
-  const absl::Cleanup unlock = [this] { recovery_mutex_.unlock(); };
-  has_left_ = false;
-  leave_cause_ = LeaveCause::kLost;
-  return JoinAgain(attempt);
+WorkerState WorkerRecovery::state() const {
+  if (has_left_) return WorkerState::kLeft;
+  if (open_.IsForgetting()) return WorkerState::kGoneBack;
+  if (recovery_mutex_.is_locked()) return WorkerState::kRepairing;
+  return IsRepeating() ? WorkerState::kRepeating : WorkerState::kActive;
 }
 
-absl::Status WorkerRecovery::JoinAgain(const Attempt& attempt) {
-  ASSIGN_OR_RETURN(const JoinReply reply,
-                   Join(client_, options_, namespace_uid_, environment_,
-                        attempt.end, attempt.canceller));
+Task<absl::Status> WorkerRecovery::Rejoin(const Attempt& attempt) {
+  const absl::Duration left = attempt.end - environment_.now();
+  const absl::Status locked =
+      co_await recovery_mutex_.Lock(left, attempt.canceller, attempt.threads);
+  if (absl::IsCancelled(locked)) co_return Cancelled();
+  if (!locked.ok()) {
+    co_return absl::DeadlineExceededError(
+        "another call that joins again has not ended in time");
+  }
+  has_left_ = false;
+  leave_cause_ = LeaveCause::kLost;
+  const absl::Status joined = co_await JoinAgain(attempt);
+  recovery_mutex_.Unlock();
+  co_return joined;
+}
+
+Task<absl::Status> WorkerRecovery::JoinAgain(const Attempt& attempt) {
+  const absl::StatusOr<JoinReply> reply =
+      co_await Join(client_, options_, namespace_uid_, environment_, attempt);
+  CO_RETURN_IF_ERROR(reply);
   {
     MutexLock lock(&joined_mutex_);
-    if (reply.server_incarnation() == joined_.incarnation) {
-      open_.BeginWith(reply.next_step());
+    if (reply->server_incarnation() == joined_.incarnation) {
+      open_.BeginWith(reply->next_step());
     } else {
-      open_.GoBackTo(reply.next_step());
+      open_.GoBackTo(reply->next_step());
       last_dropped_step_ = 0;
     }
-    joined_ = {WorkerOf(reply.worker()), reply.server_incarnation()};
+    joined_ = {WorkerOf(reply->worker()), reply->server_incarnation()};
   }
   lease_->SetMember();
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 absl::Status WorkerRecovery::membership() const { return lease_->membership(); }
 
 absl::StatusOr<WorkerRecovery::Contribution> WorkerRecovery::Keep(
-    Step step, std::vector<PushEntry> entries, const SharedCanceller& canceller,
-    Residuals& left) {
+    Step step, std::vector<PushEntry> entries, bool may_copy,
+    const SharedCanceller& canceller, Residuals& left) {
   // Without a step the server would not know the contribution again, and nobody
   // here when its round has closed.
   if (is_repeatable_ && step == 0) {
@@ -212,10 +233,13 @@ absl::StatusOr<WorkerRecovery::Contribution> WorkerRecovery::Keep(
   // Where pushes are not known again, each is a new one, of whatever step.
   ASSIGN_OR_RETURN(entries, client_.Encode(is_repeatable_ ? step : 0,
                                            std::move(entries), &left));
-  if (options_.keeps_copies) {
-    RETURN_IF_ERROR(CopyTensors(entries, *copies_.pool()));
-  }
+  if (may_copy) RETURN_IF_ERROR(Copy(entries));
   return open_.Add(step, std::move(entries));
+}
+
+absl::Status WorkerRecovery::Copy(std::vector<PushEntry>& entries) const {
+  if (!options_.keeps_copies) return absl::OkStatus();
+  return CopyTensors(entries, *copies_.pool());
 }
 
 absl::Status WorkerRecovery::TakeIn(const PushReply& reply,
@@ -253,69 +277,80 @@ absl::Status WorkerRecovery::KeepCarried(const PushReply& reply,
   return absl::OkStatus();
 }
 
-absl::StatusOr<PushReply> WorkerRecovery::PushOnce(
-    Client& client, const Worker& worker, Step step,
-    std::vector<PushEntry> entries) {
+Task<absl::StatusOr<PushReply>> WorkerRecovery::PushOnce(
+    Client client, const Worker& worker, Step step,
+    std::vector<PushEntry> entries, CallThreads* threads) {
   const PushOptions options = {
       .step = step, .is_encoded = true, .worker = worker};
-  return HasRows(entries) ? client.PushRows(std::move(entries), options)
-                          : client.Push(std::move(entries), options);
+  return ClientTasks::Push(std::move(client), std::move(entries), options,
+                           threads);
 }
 
-absl::Status WorkerRecovery::AwaitRepeated(const std::vector<std::string>& keys,
-                                           const Attempt& attempt,
-                                           const Client& waiter) {
+Task<absl::Status> WorkerRecovery::AwaitRepeated(
+    const std::vector<std::string>& keys, const Attempt& attempt,
+    const Client& waiter) {
   const absl::flat_hash_set<absl::string_view> read(keys.begin(), keys.end());
   // Before what is kept: that is for the server which has accepted it, or a
   // later one, which refuses it then.
   const Worker worker = joined().worker;
-  for (const Contribution& contribution : open_.InOrder()) {
+  const std::vector<Contribution> open = open_.InOrder();
+  for (const Contribution& contribution : open) {
     std::vector<PushEntry> entries;
     for (const PushEntry& entry : *contribution.entries) {
       if (read.contains(entry.key)) entries.push_back(entry);
     }
     // No pull waits for what is carried.
     if (entries.empty() || contribution.is_carried) continue;
-    RETURN_IF_ERROR(FindCarried(contribution, entries, worker,
-                                WithDeadline(attempt, waiter)));
-    absl::Status status = AwaitRound(worker, contribution.step, entries,
-                                     WithDeadline(attempt, waiter));
-    if (IsObsolete(status)) {
-      for (const std::vector<PushEntry>& each : ByKey(entries)) {
-        status = AwaitRound(worker, contribution.step, each,
-                            WithDeadline(attempt, waiter));
-        if (!IsObsolete(status)) RETURN_IF_ERROR(status);
+    Task<absl::Status> found =
+        FindCarried(contribution, entries, worker,
+                    WithDeadline(attempt, waiter), attempt.threads);
+    absl::Status status = co_await found;
+    CO_RETURN_IF_ERROR(status);
+    std::vector<std::vector<PushEntry>> parts = {entries};
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Task<absl::Status> awaited =
+          AwaitRound(WithDeadline(attempt, waiter), worker, contribution.step,
+                     parts[i], attempt.threads);
+      status = co_await awaited;
+      if (!IsObsolete(status)) CO_RETURN_IF_ERROR(status);
+      // Some keys have no use for it; which ones shows one by one.
+      if (IsObsolete(status) && i == 0) {
+        for (std::vector<PushEntry>& each : ByKey(entries)) {
+          parts.push_back(std::move(each));
+        }
       }
-    } else {
-      RETURN_IF_ERROR(status);
     }
     for (const PushEntry& entry : entries) {
       open_.RemoveKey(contribution, entry.key);
     }
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
-absl::Status WorkerRecovery::FindCarried(const Contribution& contribution,
-                                         const std::vector<PushEntry>& entries,
-                                         const Worker& worker, Client pusher) {
-  if (!may_carry_) return absl::OkStatus();
-  for (std::vector<PushEntry>& each : ByKey(entries)) {
+Task<absl::Status> WorkerRecovery::FindCarried(
+    const Contribution& contribution, const std::vector<PushEntry>& entries,
+    const Worker& worker, Client pusher, CallThreads* threads) {
+  if (!may_carry_) co_return absl::OkStatus();
+  std::vector<std::vector<PushEntry>> keys = ByKey(entries);
+  for (std::vector<PushEntry>& each : keys) {
     const Contribution part = PartOf(contribution, std::move(each));
-    const absl::StatusOr<PushReply> reply =
-        PushOnce(pusher, worker, part.step, *part.entries);
+    Task<absl::StatusOr<PushReply>> push =
+        PushOnce(pusher, worker, part.step, *part.entries, threads);
+    const absl::StatusOr<PushReply> reply = co_await push;
     if (IsObsolete(reply.status())) continue;
-    RETURN_IF_ERROR(reply.status());
-    RETURN_IF_ERROR(KeepCarried(*reply, part));
+    CO_RETURN_IF_ERROR(reply);
+    CO_RETURN_IF_ERROR(KeepCarried(*reply, part));
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 WorkerRecovery::Attempt WorkerRecovery::Begin(
-    SharedCanceller canceller, std::optional<absl::Duration> timeout) const {
+    SharedCanceller canceller, std::optional<absl::Duration> timeout,
+    CallThreads* threads) const {
   return NextAttempt(
       {.end = environment_.now() + timeout.value_or(options_.step_timeout),
-       .canceller = std::move(canceller)});
+       .canceller = std::move(canceller),
+       .threads = threads});
 }
 
 WorkerRecovery::Attempt WorkerRecovery::NextAttempt(
@@ -323,7 +358,8 @@ WorkerRecovery::Attempt WorkerRecovery::NextAttempt(
   return {.end = attempt.end,
           .recoveries = recoveries_begun_,
           .as = joined(),
-          .canceller = attempt.canceller};
+          .canceller = attempt.canceller,
+          .threads = attempt.threads};
 }
 
 Client WorkerRecovery::WithDeadline(const Attempt& attempt,
@@ -331,26 +367,26 @@ Client WorkerRecovery::WithDeadline(const Attempt& attempt,
   return client.NoLongerThan(attempt.end - environment_.now());
 }
 
-absl::Status WorkerRecovery::Repair(const absl::Status& cause,
-                                    const Attempt& attempt) {
-  if (environment_.now() >= attempt.end) return cause;
+Task<absl::Status> WorkerRecovery::Repair(const absl::Status& cause,
+                                          const Attempt& attempt) {
+  if (environment_.now() >= attempt.end) co_return cause;
   // A pull or a barrier is made again as it is.
   if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
-    return absl::OkStatus();
+    co_return absl::OkStatus();
   }
-  if (!open_.IsRepairable(cause)) return cause;
-  return Recover(cause, attempt);
+  if (!open_.IsRepairable(cause)) co_return cause;
+  co_return co_await Recover(cause, attempt);
 }
 
-absl::Status WorkerRecovery::RetryContribution(const Contribution& contribution,
-                                               const absl::Status& cause,
-                                               const Attempt& attempt) {
+Task<absl::Status> WorkerRecovery::RetryContribution(
+    const Contribution& contribution, const absl::Status& cause,
+    const Attempt& attempt) {
   absl::Status status = cause;
   if (MayBePushedAgain(cause) || MayMeanRestart(cause)) {
-    status = Recover(cause, attempt, &contribution);
+    status = co_await Recover(cause, attempt, &contribution);
   }
   if (!status.ok()) open_.Remove(contribution);
-  return status;
+  co_return status;
 }
 
 bool WorkerRecovery::MayBePushedAgain(const absl::Status& status) const {
@@ -360,70 +396,82 @@ bool WorkerRecovery::MayBePushedAgain(const absl::Status& status) const {
           (IsUncertain(status) || ReasonOf(status) == Reason::kWorkerLost));
 }
 
-absl::Status WorkerRecovery::Recover(const absl::Status& cause,
-                                     const Attempt& attempt,
-                                     const Contribution* own) {
-  if (!recovery_mutex_.LockUnlessCancelled(attempt.canceller,
-                                           attempt.end - environment_.now())) {
-    return IsCancelled(attempt.canceller) ? Cancelled() : cause;
-  }
-  const absl::Cleanup unlock = [this] { recovery_mutex_.unlock(); };
-  // The open contributions were for a state that is gone.
-  if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
-  // All that there is was pushed again since the attempt began.
-  if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
-    return absl::OkStatus();
-  }
-  const uint64_t number = ++recoveries_begun_;
-  absl::Status status = RecoverInTime(cause, attempt, own);
-  if (status.ok()) last_that_succeeded_ = number;
-  return status;
-}
-
-absl::Status WorkerRecovery::RecoverInTime(const absl::Status& cause,
+Task<absl::Status> WorkerRecovery::Recover(const absl::Status& cause,
                                            const Attempt& attempt,
                                            const Contribution* own) {
+  const absl::Duration left = attempt.end - environment_.now();
+  const absl::Status locked =
+      co_await recovery_mutex_.Lock(left, attempt.canceller, attempt.threads);
+  if (absl::IsCancelled(locked)) co_return Cancelled();
+  if (!locked.ok()) co_return cause;
+  absl::Status status = co_await RecoverAlone(cause, attempt, own);
+  recovery_mutex_.Unlock();
+  co_return std::move(status);
+}
+
+Task<absl::Status> WorkerRecovery::RecoverAlone(const absl::Status& cause,
+                                                const Attempt& attempt,
+                                                const Contribution* own) {
+  // The open contributions were for a state that is gone.
+  if (joined().incarnation != attempt.as.incarnation) {
+    co_return absl::OkStatus();
+  }
+  // All that there is was pushed again since the attempt began.
+  if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
+    co_return absl::OkStatus();
+  }
+  const uint64_t number = ++recoveries_begun_;
+  absl::Status status = co_await RecoverInTime(cause, attempt, own);
+  if (status.ok()) last_that_succeeded_ = number;
+  co_return std::move(status);
+}
+
+Task<absl::Status> WorkerRecovery::RecoverInTime(const absl::Status& cause,
+                                                 const Attempt& attempt,
+                                                 const Contribution* own) {
   bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
   // A known restart stays known when an attempt ends otherwise.
   absl::Status known = cause;
   while (environment_.now() < attempt.end) {
-    if (IsCancelled(attempt.canceller)) return Cancelled();
+    if (IsCancelled(attempt.canceller)) co_return Cancelled();
     if (MayMeanRestart(status)) known = status;
-    status = RecoverOnce(known, attempt, is_member, own);
-    if (status.ok() || !MayRecoverAfter(status, is_member)) return status;
+    status = co_await RecoverOnce(known, attempt, is_member, own);
+    if (status.ok() || !MayRecoverAfter(status, is_member)) co_return status;
     is_member = is_member && !NeedsToJoin(status);
-    environment_.sleep(kPause, attempt.canceller);
+    co_await Pause(environment_, kPause, attempt.canceller, attempt.threads);
   }
-  return status;
+  co_return status;
 }
 
-absl::Status WorkerRecovery::RecoverOnce(const absl::Status& cause,
-                                         const Attempt& attempt,
-                                         bool& is_member,
-                                         const Contribution* own) {
+Task<absl::Status> WorkerRecovery::RecoverOnce(const absl::Status& cause,
+                                               const Attempt& attempt,
+                                               bool& is_member,
+                                               const Contribution* own) {
   if (!is_member) {
-    if (has_left_) return cause;
-    const absl::Status joined = JoinAgain(attempt);
+    if (has_left_) co_return cause;
+    const absl::Status joined = co_await JoinAgain(attempt);
     // The server that was restarted does not have this namespace.
     if (ReasonOf(cause) == Reason::kServerRestarted &&
         IsAnotherNamespace(joined)) {
-      return cause;
+      co_return cause;
     }
-    RETURN_IF_ERROR(joined);
+    CO_RETURN_IF_ERROR(joined);
     // Another thread has left meanwhile, and makes no more steps.
     if (has_left_) {
       Leave(leave_cause_).IgnoreError();  // then its lease ends
-      return cause;
+      co_return cause;
     }
   }
   is_member = true;
-  if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
+  if (joined().incarnation != attempt.as.incarnation) {
+    co_return absl::OkStatus();
+  }
   // The call may have been made, and would count twice.
   if (!is_repeatable_ && ReasonOf(cause) == Reason::kOutcomeUnknown) {
-    return cause;
+    co_return cause;
   }
-  return PushWhatMayBeMissing(attempt, own);
+  co_return co_await PushWhatMayBeMissing(attempt, own);
 }
 
 bool WorkerRecovery::MayRecoverAfter(const absl::Status& status,
@@ -433,17 +481,21 @@ bool WorkerRecovery::MayRecoverAfter(const absl::Status& status,
   return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
 }
 
-absl::Status WorkerRecovery::PushWhatMayBeMissing(const Attempt& attempt,
-                                                  const Contribution* own) {
+Task<absl::Status> WorkerRecovery::PushWhatMayBeMissing(
+    const Attempt& attempt, const Contribution* own) {
   const Client client = client_.WithCanceller(attempt.canceller);
   // Calls of others are not made twice where the server would not notice.
   if (!is_repeatable_) {
-    return own != nullptr ? PushAgain(WithDeadline(attempt, client), *own)
-                          : absl::OkStatus();
+    if (own == nullptr) co_return absl::OkStatus();
+    Task<absl::Status> pushed =
+        PushAgain(WithDeadline(attempt, client), *own, attempt.threads);
+    co_return co_await pushed;
   }
-  for (const Contribution& contribution : open_.InOrder()) {
-    const absl::Status status =
-        PushAgain(WithDeadline(attempt, client), contribution);
+  const std::vector<Contribution> open = open_.InOrder();
+  for (const Contribution& contribution : open) {
+    Task<absl::Status> pushed =
+        PushAgain(WithDeadline(attempt, client), contribution, attempt.threads);
+    const absl::Status status = co_await pushed;
     if (status.ok()) continue;
     // A contribution that is refused for good must not stand in the way of the
     // others.
@@ -451,36 +503,45 @@ absl::Status WorkerRecovery::PushWhatMayBeMissing(const Attempt& attempt,
         !absl::IsCancelled(status)) {
       open_.Remove(contribution);
     }
-    return status;
+    co_return status;
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
-absl::Status WorkerRecovery::PushAgain(Client client,
-                                       const Contribution& contribution) {
-  const absl::StatusOr<PushReply> reply = PushOnce(
-      client, joined().worker, contribution.step, *contribution.entries);
+Task<absl::Status> WorkerRecovery::PushAgain(Client client,
+                                             const Contribution& contribution,
+                                             CallThreads* threads) {
+  const Worker worker = joined().worker;
+  Task<absl::StatusOr<PushReply>> push = PushOnce(
+      client, worker, contribution.step, *contribution.entries, threads);
+  const absl::StatusOr<PushReply> reply = co_await push;
   // Some keys have no use for it; which ones shows one by one.
-  if (IsObsolete(reply.status())) return PushKeysAgain(client, contribution);
-  RETURN_IF_ERROR(reply.status());
-  return TakeIn(*reply, contribution);
+  if (IsObsolete(reply.status())) {
+    Task<absl::Status> pushed = PushKeysAgain(client, contribution, threads);
+    co_return co_await pushed;
+  }
+  CO_RETURN_IF_ERROR(reply);
+  co_return TakeIn(*reply, contribution);
 }
 
-absl::Status WorkerRecovery::PushKeysAgain(Client& client,
-                                           const Contribution& contribution) {
-  for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
+Task<absl::Status> WorkerRecovery::PushKeysAgain(
+    Client client, const Contribution& contribution, CallThreads* threads) {
+  std::vector<std::vector<PushEntry>> keys = ByKey(*contribution.entries);
+  for (std::vector<PushEntry>& entries : keys) {
     const Contribution part = PartOf(contribution, std::move(entries));
-    const absl::StatusOr<PushReply> reply =
-        PushOnce(client, joined().worker, part.step, *part.entries);
+    const Worker worker = joined().worker;
+    Task<absl::StatusOr<PushReply>> push =
+        PushOnce(client, worker, part.step, *part.entries, threads);
+    const absl::StatusOr<PushReply> reply = co_await push;
     if (IsObsolete(reply.status())) {
       Forget(part, reply.status());
       continue;
     }
-    RETURN_IF_ERROR(reply.status());
-    RETURN_IF_ERROR(KeepCarried(*reply, part));
+    CO_RETURN_IF_ERROR(reply);
+    CO_RETURN_IF_ERROR(KeepCarried(*reply, part));
   }
   open_.SetWaiting(contribution);
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
 void WorkerRecovery::Forget(const Contribution& part,

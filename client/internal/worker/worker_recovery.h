@@ -15,11 +15,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "client/call_threads.h"
 #include "client/client.h"
+#include "client/internal/calls/task.h"
+#include "client/internal/calls/task_mutex.h"
 #include "client/internal/retry/retry_loop.h"
 #include "client/internal/transfer/trimmed_pool.h"
-#include "client/internal/worker/cancellable_mutex.h"
 #include "client/internal/worker/open_contributions.h"
+#include "client/internal/worker/push_order.h"
 #include "client/leave_cause.h"
 #include "client/worker_options.h"
 
@@ -29,7 +32,8 @@ class LeaseRenewal;
 
 // Keeps what a worker is, and what it has pushed until that has become part of
 // the keys. Where a call has failed, it does what lets the call be made again:
-// joins again, and pushes what the server may lack. Thread-safe.
+// joins again, and pushes what the server may lack. Its tasks wait as their
+// attempt says. Thread-safe.
 class WorkerRecovery {
  public:
   using Contribution = OpenContributions::Contribution;
@@ -45,15 +49,16 @@ class WorkerRecovery {
     uint64_t recoveries = 0;  // that had begun before the attempt
     Joined as;
     SharedCanceller canceller;
+    // Where what has to block runs; null: on the thread that runs the task.
+    CallThreads* threads = nullptr;
   };
 
   // Joins as the options say. Waits for a former self to lose its lease, until
-  // `latest` at most.
-  static absl::StatusOr<JoinReply> Join(
+  // `attempt` ends. What it is given outlives the task.
+  static Task<absl::StatusOr<JoinReply>> Join(
       const Client& client, const WorkerOptions& options,
       uint64_t namespace_uid, const RetryEnvironment& environment,
-      absl::Duration latest = absl::InfiniteDuration(),
-      const SharedCanceller& canceller = nullptr);
+      const Attempt& attempt);
 
   // `client`, which has joined with the reply `joined`, outlives it.
   WorkerRecovery(Client& client, const WorkerOptions& options,
@@ -66,12 +71,15 @@ class WorkerRecovery {
   // These do what those of WorkerClient do.
   absl::Status Leave(LeaveCause cause);
   absl::Status membership() const;
-  absl::Status Rejoin(SharedCanceller canceller,
-                      std::optional<absl::Duration> timeout);
+  Task<absl::Status> Rejoin(const Attempt& attempt);
 
-  // Encodes or copies the entries, and keeps them in open() from before they
-  // are pushed. `left` is as Client::Encode has it.
+  // Copies the tensors where the options say so.
+  absl::Status Copy(std::vector<PushEntry>& entries) const;
+  // Encodes the entries, and keeps them in open() from before they are pushed.
+  // Copies those that are not encoded where `may_copy`, and the options say so.
+  // `left` is as Client::Encode has it.
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
+                                    bool may_copy,
                                     const SharedCanceller& canceller,
                                     Residuals& left);
   // Takes in the reply to a push of the contribution. What is carried is kept
@@ -79,28 +87,36 @@ class WorkerRecovery {
   // Errors: ResourceExhausted.
   absl::Status TakeIn(const PushReply& reply, const Contribution& contribution);
   OpenContributions& open() { return open_; }
+  PushOrder& order() { return order_; }
   // Returns whether the server may carry what is late: the replies to pushes
   // say so, and those to pulls do not.
   bool may_carry() const { return may_carry_; }
 
+  // Returns what the worker is at present.
+  WorkerState state() const;
+
   // Return the first attempt at a verb, and the next one.
   Attempt Begin(SharedCanceller canceller,
-                std::optional<absl::Duration> timeout) const;
+                std::optional<absl::Duration> timeout,
+                CallThreads* threads = nullptr) const;
   Attempt NextAttempt(const Attempt& attempt) const;
+  absl::Duration TimeLeft(const Attempt& attempt) const {
+    return attempt.end - environment_.now();
+  }
   // Returns the client, whose calls end with the attempt's verb.
   Client WithDeadline(const Attempt& attempt, const Client& client) const;
 
   // Makes one attempt as `worker`, as tensors or rows, whichever they are.
-  static absl::StatusOr<PushReply> PushOnce(Client& client,
-                                            const Worker& worker, Step step,
-                                            std::vector<PushEntry> entries);
+  static Task<absl::StatusOr<PushReply>> PushOnce(
+      Client client, const Worker& worker, Step step,
+      std::vector<PushEntry> entries, CallThreads* threads);
   // Returns OK if the failed call may be made again; else why not.
-  absl::Status Repair(const absl::Status& cause, const Attempt& attempt);
+  Task<absl::Status> Repair(const absl::Status& cause, const Attempt& attempt);
   // Makes sure that the server has the contribution, whose push has failed with
   // `cause`, and returns OK; else forgets the contribution.
-  absl::Status RetryContribution(const Contribution& contribution,
-                                 const absl::Status& cause,
-                                 const Attempt& attempt);
+  Task<absl::Status> RetryContribution(const Contribution& contribution,
+                                       const absl::Status& cause,
+                                       const Attempt& attempt);
 
   // Does what that of WorkerClient does.
   Step last_dropped_step() const { return last_dropped_step_; }
@@ -111,13 +127,15 @@ class WorkerRecovery {
   // Waits for the rounds of these keys that have contributions which are kept.
   // A Pull would wait for later ones, too, which servers that have not gone
   // back have of this worker, and which the group comes to only after these.
-  absl::Status AwaitRepeated(const std::vector<std::string>& keys,
-                             const Attempt& attempt, const Client& waiter);
+  Task<absl::Status> AwaitRepeated(const std::vector<std::string>& keys,
+                                   const Attempt& attempt,
+                                   const Client& waiter);
 
  private:
   Joined joined() const;
-  absl::Status JoinAgain(const Attempt& attempt)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // Joins again, in place of what the worker has been. REQUIRES:
+  // recovery_mutex_ is held, as for all that it says of.
+  Task<absl::Status> JoinAgain(const Attempt& attempt);
 
   // Returns whether it helps to push again the contributions that are open, and
   // does no harm.
@@ -125,34 +143,42 @@ class WorkerRecovery {
 
   // Joins again if need be, and pushes all contributions that are open, or in
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
-  absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
-                       const Contribution* own = nullptr);
+  Task<absl::Status> Recover(const absl::Status& cause, const Attempt& attempt,
+                             const Contribution* own = nullptr);
+  // Does that, holding recovery_mutex_.
+  Task<absl::Status> RecoverAlone(const absl::Status& cause,
+                                  const Attempt& attempt,
+                                  const Contribution* own);
   // Makes attempts to recover until one succeeds, none may, or time is over.
-  absl::Status RecoverInTime(const absl::Status& cause, const Attempt& attempt,
-                             const Contribution* own)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // REQUIRES: recovery_mutex_ is held.
+  Task<absl::Status> RecoverInTime(const absl::Status& cause,
+                                   const Attempt& attempt,
+                                   const Contribution* own);
   // Makes one attempt to recover, where `cause` made it necessary or shows a
-  // restart; sets `is_member` when it has joined.
-  absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
-                           bool& is_member, const Contribution* own)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // restart; sets `is_member` when it has joined. REQUIRES: recovery_mutex_ is
+  // held.
+  Task<absl::Status> RecoverOnce(const absl::Status& cause,
+                                 const Attempt& attempt, bool& is_member,
+                                 const Contribution* own);
   // Returns whether another attempt may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
-  absl::Status PushWhatMayBeMissing(const Attempt& attempt,
-                                    const Contribution* own)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
-  absl::Status PushAgain(Client client, const Contribution& contribution)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
-  absl::Status PushKeysAgain(Client& client, const Contribution& contribution)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_mutex_);
+  // REQUIRES, as the next two: recovery_mutex_ is held.
+  Task<absl::Status> PushWhatMayBeMissing(const Attempt& attempt,
+                                          const Contribution* own);
+  Task<absl::Status> PushAgain(Client client, const Contribution& contribution,
+                               CallThreads* threads);
+  Task<absl::Status> PushKeysAgain(Client client,
+                                   const Contribution& contribution,
+                                   CallThreads* threads);
   // Keeps what the reply says to be carried apart from the contribution.
   absl::Status KeepCarried(const PushReply& reply,
                            const Contribution& contribution);
   // Pushes some entries of the contribution again as `worker`, to hear what is
   // carried.
-  absl::Status FindCarried(const Contribution& contribution,
-                           const std::vector<PushEntry>& entries,
-                           const Worker& worker, Client pusher);
+  Task<absl::Status> FindCarried(const Contribution& contribution,
+                                 const std::vector<PushEntry>& entries,
+                                 const Worker& worker, Client pusher,
+                                 CallThreads* threads);
   // Forgets the part, of one key, for which no round has a use.
   void Forget(const Contribution& part, const absl::Status& status);
 
@@ -166,6 +192,7 @@ class WorkerRecovery {
   const uint64_t namespace_uid_;
   const TrimmedPool copies_;
   OpenContributions open_;
+  PushOrder order_;
   // Changes in one step with what open_ knows of it. So a push that is signed
   // by the worker of an attempt, and not forgotten after that began, is made
   // for the state of that server.
@@ -177,10 +204,10 @@ class WorkerRecovery {
   std::atomic<LeaveCause> leave_cause_ = LeaveCause::kLost;
 
   // Held by the one recovery at a time, while it makes its calls.
-  CancellableMutex recovery_mutex_;
+  TaskMutex recovery_mutex_;
   std::atomic<uint64_t> recoveries_begun_ = 0;
   std::atomic<Step> last_dropped_step_ = 0;
-  uint64_t last_that_succeeded_ ABSL_GUARDED_BY(recovery_mutex_) = 0;
+  uint64_t last_that_succeeded_ = 0;  // guarded by recovery_mutex_
 
   std::unique_ptr<LeaseRenewal> lease_;
 };

@@ -266,8 +266,10 @@ TEST_F(ClusterLossTest, TrainingGoesOnWithAnotherHome) {
   std::atomic<Step> last_step = UINT64_MAX;
   std::atomic<Step> reached = 0;
   const auto train = [&](WorkerClient& worker) -> absl::Status {
-    for (Step step = worker.step(); step <= last_step; step = worker.step()) {
+    for (Step step = worker.Resume(); step <= last_step;
+         step = worker.Resume()) {
       const absl::Status status = worker.PushPull(step, OnesForAll()).status();
+      if (worker.state() == WorkerState::kGoneBack) continue;
       if (!status.ok()) return status;
       reached = std::max<Step>(reached, step);
     }

@@ -155,7 +155,8 @@ TEST_F(ClusterResizeTest, TrainingGoesOnWhileServersComeAndGo) {
   std::atomic<Step> last_step = UINT64_MAX;
   std::atomic<Step> reached = 0;
   const auto train = [&](WorkerClient& worker) -> absl::Status {
-    for (Step step = worker.step(); step <= last_step; step = worker.step()) {
+    for (Step step = worker.Resume(); step <= last_step;
+         step = worker.Resume()) {
       std::vector<PushEntry> gradients;
       for (int i = 0; i < kNumKeys; ++i) {
         gradients.push_back(

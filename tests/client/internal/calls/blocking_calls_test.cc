@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/scoped_blocking_call.h"
+#include "client/internal/calls/task_mutex.h"
 #include "client/internal/retry/retry_loop.h"
-#include "client/internal/worker/cancellable_mutex.h"
 #include "client/internal/worker/lease_renewal.h"
 #include "client/local/local_connection.h"
 #include "gtest/gtest.h"
 #include "tests/client/call_verb.h"
 #include "tests/client/scripted_client.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -32,15 +33,17 @@ class Counter final : public BlockingObserver {
 using BlockingCallsTest = ScriptedClientTest;
 
 TEST_F(BlockingCallsTest, SayThatTheyBlock) {
-  CancellableMutex mutex;
+  TaskMutex mutex;
+  EXPECT_OK(mutex.Lock(absl::ZeroDuration(), nullptr, nullptr).Run());
   LocalConnection local;
   Client worker = MakeWorker();
   auto renewal = std::make_unique<LeaseRenewal>(worker, absl::Hours(1));
   const std::vector<std::pair<std::string, std::function<void()>>> calls = {
       {"lock",
        [&] {
-         mutex.lock();
-         mutex.unlock();
+         mutex.Lock(absl::Milliseconds(1), nullptr, nullptr)
+             .Run()
+             .IgnoreError();
        }},
       {"sleep",
        [] { SystemRetryEnvironment().sleep(absl::ZeroDuration(), nullptr); }},

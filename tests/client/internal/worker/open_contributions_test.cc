@@ -65,28 +65,29 @@ TEST_F(OpenContributionsTest, ForgetsAllThatWasMadeBeforeTheServerWentBack) {
   open_.SetWaiting(former);
   open_.RemoveUpTo(former);
 
-  EXPECT_TRUE(open_.IsForgotten(former));
-  EXPECT_TRUE(open_.IsForgotten(Add(7, {"b"})));
-  for (const Step step : {Step{8}, Step{0}}) {
+  EXPECT_THAT(open_.CheckKept(former),
+              testing::HasReason(Reason::kServerRestarted));
+  for (const Step step : {Step{4}, Step{7}, Step{8}, Step{0}}) {
     EXPECT_THAT(open_.Add(step, SkippedEntries({"a"})),
                 testing::HasReason(Reason::kServerRestarted));
   }
   EXPECT_THAT(TextOf(open_), IsEmpty());
   EXPECT_EQ(open_.NextStep(), 4u);
-  EXPECT_FALSE(open_.IsForgotten(Add(4, {"a"})));
+  EXPECT_TRUE(open_.IsForgetting());
+  EXPECT_EQ(open_.Resume(), 4u);
+  EXPECT_OK(open_.CheckKept(Add(4, {"a"})));
 }
 
 TEST_F(OpenContributionsTest, StepThatWasToldIsForgottenToo) {
   open_.BeginWith(7);
-  EXPECT_EQ(open_.NextStep(), 7u);
+  EXPECT_EQ(open_.Resume(), 7u);
   open_.GoBackTo(4);
-  EXPECT_EQ(open_.NextStep(), 4u);
+  EXPECT_EQ(open_.Resume(), 4u);
 
   open_.GoBackTo(2);
 
-  EXPECT_TRUE(open_.IsForgotten(Add(4, {"a"})));
-  EXPECT_FALSE(open_.Add(5, SkippedEntries({"a"})).ok());
-  EXPECT_EQ(open_.NextStep(), 2u);
+  EXPECT_FALSE(open_.Add(4, SkippedEntries({"a"})).ok());
+  EXPECT_EQ(open_.Resume(), 2u);
 }
 
 TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
