@@ -7,6 +7,7 @@ import copy
 import threading
 from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
+from tensorkv._cancellation import is_cancelled, listening
 from tensorkv.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -155,17 +156,20 @@ class QueuedSteps(_Steps):
         self._shared: Set[str] = set()
 
     def begin(self, ticket: Ticket) -> None:
-        with self._changed:
-            for key in ticket.keys:
-                calls = self._calls.setdefault(key, collections.deque())
-                if calls:
-                    self._shared.add(key)
-                calls.append(ticket)
+        with listening(self._wake), self._changed:
+            self._enqueue(ticket)
             try:
                 came = self._changed.wait_for(
-                    lambda: ticket.refused_by or self._is_next(ticket),
+                    lambda: is_cancelled()
+                    or ticket.refused_by
+                    or self._is_next(ticket),
                     ticket.timeout,
                 )
+                if is_cancelled():
+                    raise Error(
+                        f"push of {ticket.keys[0]!r}: cancelled by the caller; "
+                        "it has not been made"
+                    )
             except BaseException:
                 self._leave(ticket)
                 raise
@@ -203,6 +207,17 @@ class QueuedSteps(_Steps):
                     for behind in list(self._calls[key])[1:]:
                         behind.refused_by = error
             self._leave(ticket)
+
+    def _enqueue(self, ticket: Ticket) -> None:
+        for key in ticket.keys:
+            calls = self._calls.setdefault(key, collections.deque())
+            if calls:
+                self._shared.add(key)
+            calls.append(ticket)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _is_next(self, ticket: Ticket) -> bool:
         return all(self._calls[key][0] is ticket for key in ticket.keys)

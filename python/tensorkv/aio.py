@@ -13,7 +13,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, List, Optional, Tuple
 
-from tensorkv import _core
+from tensorkv._cancellation import Cancellation
 
 # A server takes 128 calls of a connection at a time, and those that wait must
 # not keep all others out.
@@ -178,21 +178,24 @@ class WatchCoroutines(Coroutines):
 async def _made_by(
     threads: Threads, call: Callable[[], Any], priority: int
 ) -> Any:
-    """Has a thread make the call; cancels it where the task is cancelled."""
+    """Has a thread make the call; cancels it where nobody awaits it."""
     # Whoever awaits has it already; it takes longer than all of this package.
     import asyncio
 
-    scope = _core.CallScope()
+    cancellation = Cancellation()
 
     def make() -> Any:
-        with scope:
+        with cancellation.entered():
             return call()
 
     bound = functools.partial(contextvars.copy_context().run, make)
+    future = threads.submit(bound, priority)
     try:
-        return await asyncio.wrap_future(threads.submit(bound, priority))
-    except asyncio.CancelledError:
-        scope.cancel()
+        return await asyncio.wrap_future(future)
+    except (asyncio.CancelledError, GeneratorExit):
+        # A coroutine that is closed, as by a loop that ends before it, too.
+        future.cancel()
+        cancellation.cancel()
         raise
 
 

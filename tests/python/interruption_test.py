@@ -328,6 +328,25 @@ class CloseTest(StoreTest):
 
         asyncio.run(work())
 
+    def test_calls_of_coroutines_that_were_closed_end_at_the_server(self):
+        watching = self.open_client(namespace=new_namespace())
+        watching.create_namespace(watching.namespace)
+        client = self.open_client(namespace=watching.namespace, timeout=600)
+
+        async def call():
+            await client.aio.pull("unknown", wait=True)
+
+        async def begin():
+            # It is driven by hand: a loop cancels its tasks when it ends.
+            coroutine = call()
+            coroutine.send(None)
+            while watching.describe_namespace().calls_waiting == 0:
+                await asyncio.sleep(0.01)
+            return coroutine
+
+        asyncio.run(begin()).close()
+        self.await_waiting_calls(watching, 0)
+
     def test_calls_have_timeouts_of_their_own(self):
         namespace = new_namespace()
         client = self.open_client(namespace=namespace, timeout=600)

@@ -7,6 +7,7 @@ import threading
 import unittest
 
 import tensorkv
+from tensorkv._cancellation import Cancellation
 from tensorkv._steps import QueuedSteps
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -19,14 +20,16 @@ NUM_PUSHES_OF_TASK = 2
 
 
 class QueuedStepsTest(unittest.TestCase):
-    def begin(self, steps, keys):
+    def begin(self, steps, keys, cancellation=None):
         """A ticket, and a thread that waits for it."""
         ticket = steps.ticket(keys, 60)
         outcome = []
+        cancellation = cancellation or Cancellation()
 
         def enter():
             try:
-                ticket.__enter__()
+                with cancellation.entered():
+                    ticket.__enter__()
                 outcome.append(dict(ticket.steps))
             except tensorkv.Error as error:
                 outcome.append(error)
@@ -116,6 +119,35 @@ class QueuedStepsTest(unittest.TestCase):
         self.assertIsInstance(outcome[0], tensorkv.FailedPreconditionError)
         self.assertEqual(outcome[0].reason, "SERVER_RESTARTED")
 
+    def test_a_call_that_is_cancelled_while_it_waits_holds_up_none(self):
+        steps = QueuedSteps(1)
+        first = steps.ticket(["a"], 60)
+        first.__enter__()
+        cancellation = Cancellation()
+        _, cancelled, outcome = self.begin(steps, ["a", "b"], cancellation)
+        self.await_calls(steps, "b", 1)
+        _, behind, late = self.begin(steps, ["b"])
+        self.await_calls(steps, "b", 2)
+
+        cancellation.cancel()
+        # The first one goes on, and is not waited for.
+        cancelled.join()
+        behind.join()
+        self.assertIn("it has not been made", str(outcome[0]))
+        self.assertEqual(late, [{"b": 1}])
+        list(first.parts([False]))
+        first.__exit__(None, None, None)
+        self.assertEqual(self.push(steps, "a"), {"a": 2})
+
+    def test_a_call_that_was_cancelled_before_takes_nothing(self):
+        steps = QueuedSteps(1)
+        cancellation = Cancellation()
+        cancellation.cancel()
+        _, thread, outcome = self.begin(steps, ["a"], cancellation)
+        thread.join()
+        self.assertIn("it has not been made", str(outcome[0]))
+        self.assertEqual(self.push(steps, "a"), {"a": 1})
+
     def test_a_ticket_that_is_not_served_in_time_takes_nothing(self):
         steps = QueuedSteps(1)
         with steps.ticket(["a"], 60):
@@ -172,6 +204,42 @@ class PushesOfOneKeyTest(StoreTest):
             kv.pull("a"),
             full(NUM_THREADS * NUM_PUSHES + 2 * NUM_TASKS * NUM_PUSHES_OF_TASK),
         )
+
+    def test_tasks_that_are_cancelled_leave_the_others_their_pushes(self):
+        kv, other = self.open_group("dist_sync", 2)
+
+        def begin(store):
+            store.set_optimizer("accumulate", scale=1)
+            store.init("w", full(0))
+
+        self.together([kv, other], begin)
+
+        async def work():
+            # It waits for the other worker, and the rest for it.
+            first = asyncio.create_task(kv.aio.push_pull("w", full(1)))
+            while kv.client.describe_namespace().calls_waiting == 0:
+                await asyncio.sleep(0.01)
+            # More than there are threads for pushes.
+            tasks = [
+                asyncio.create_task(kv.aio.push("w", full(100)))
+                for _ in range(NUM_TASKS)
+            ]
+            while len(kv._steps._calls["w"]) < 2:
+                await asyncio.sleep(0.01)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            last = asyncio.create_task(kv.aio.push("w", full(2)))
+            # Those that were cancelled have let go of their threads.
+            while len(kv._steps._calls["w"]) != 2:
+                await asyncio.sleep(0.01)
+            for value in (10, 20):
+                await other.aio.push("w", full(value))
+            await asyncio.gather(first, last)
+
+        asyncio.run(work())
+
+        self.assert_array(kv.pull("w"), full(33))
 
     def test_workers_of_several_threads_meet_in_their_rounds(self):
         stores = self.open_group("dist_sync", 2)
