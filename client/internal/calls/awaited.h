@@ -3,8 +3,10 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_CALLS_AWAITED_H_
 #define TENSORKV_CLIENT_INTERNAL_CALLS_AWAITED_H_
 
+#include <atomic>
 #include <coroutine>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -98,19 +100,54 @@ class Pause {
   const bool blocks_;
 };
 
-// A thread of `threads`. Whoever awaits it goes on there.
+// A thread of `threads`. Whoever awaits it goes on there, and gets true; false,
+// on another thread, where `longest` is over before one is free, or somebody
+// cancels. A null canceller stands for one that nobody uses.
 class ThreadOf {
  public:
-  explicit ThreadOf(CallThreads& threads) : threads_(threads) {}
+  ThreadOf(CallThreads& threads, absl::Duration longest,
+           std::shared_ptr<Canceller> canceller)
+      : threads_(threads),
+        longest_(longest),
+        canceller_(std::move(canceller)),
+        wait_(std::make_shared<Wait>()) {}
 
   bool await_ready() { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
-    threads_.Run([waiter] { waiter.resume(); });
+    // Whoever awaits may go on, without this object, before this returns.
+    const std::shared_ptr<Wait> wait = wait_;
+    const absl::Duration longest = longest_;
+    wait->waiter = waiter;
+    wait->by_caller.emplace(std::move(canceller_),
+                            [wakes = wait->wakes] { wakes->Cancel(); });
+    threads_.Run([wait] { wait->End(/*has_thread=*/true); });
+    SystemRetryEnvironment().run_after(
+        longest, wait->wakes, [wait] { wait->End(/*has_thread=*/false); });
   }
-  void await_resume() {}
+  bool await_resume() { return wait_->has_thread; }
 
  private:
+  struct Wait {
+    void End(bool with_thread) {
+      if (has_ended.exchange(true)) return;
+      has_thread = with_thread;
+      wakes->Cancel();
+      by_caller.reset();
+      waiter.resume();
+    }
+
+    // Ends the pause that bounds the wait.
+    const std::shared_ptr<Canceller> wakes = std::make_shared<Canceller>();
+    std::coroutine_handle<> waiter;
+    std::optional<Canceller::Listening> by_caller;
+    std::atomic<bool> has_ended = false;
+    bool has_thread = false;
+  };
+
   CallThreads& threads_;
+  const absl::Duration longest_;
+  std::shared_ptr<Canceller> canceller_;
+  const std::shared_ptr<Wait> wait_;
 };
 
 // A connection whose calls are tasks, whether somebody waits for them or not.

@@ -46,6 +46,13 @@ absl::Status CallDeadline::CheckTimeLeft() const {
   return absl::DeadlineExceededError("no time was left to send the request");
 }
 
+absl::Duration CallDeadline::TimeLeft() const {
+  if (!end_) return absl::InfiniteDuration();
+  const gpr_timespec left = gpr_time_sub(*end_, gpr_now(GPR_CLOCK_MONOTONIC));
+  return std::max(absl::ZeroDuration(),
+                  absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec));
+}
+
 absl::Status CallDeadline::NoAnswer() const {
   return absl::DeadlineExceededError(absl::StrCat(
       "no answer from the server within ", absl::FormatDuration(timeout_)));

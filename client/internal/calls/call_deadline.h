@@ -26,6 +26,10 @@ class CallDeadline {
   // Errors: DeadlineExceeded if the timeout left no time at all · Cancelled.
   absl::Status CheckTimeLeft() const;
 
+  // Returns what is left until the RPCs of the call end: a little more than the
+  // timeout leaves. Never negative.
+  absl::Duration TimeLeft() const;
+
   // Returns null where nobody cancels.
   const std::shared_ptr<Canceller>& canceller() const { return canceller_; }
 

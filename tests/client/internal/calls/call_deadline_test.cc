@@ -52,6 +52,16 @@ TEST(CallDeadlineTest, InfiniteTimeoutIsNoDeadline) {
             system_clock::now() + std::chrono::hours(24 * 365));
 }
 
+TEST(CallDeadlineTest, TellsHowMuchTimeIsLeft) {
+  const absl::Duration left = CallDeadline(absl::Seconds(50)).TimeLeft();
+
+  EXPECT_GT(left, absl::Seconds(40));
+  EXPECT_LT(left, absl::Seconds(51));
+  EXPECT_EQ(CallDeadline(absl::InfiniteDuration()).TimeLeft(),
+            absl::InfiniteDuration());
+  EXPECT_LT(CallDeadline(-absl::Hours(1)).TimeLeft(), absl::Seconds(1));
+}
+
 TEST(CallDeadlineTest, NoTimeLeftIsDeadlineExceeded) {
   EXPECT_THAT(CallDeadline(absl::ZeroDuration()).CheckTimeLeft(),
               StatusIs(absl::StatusCode::kDeadlineExceeded));

@@ -29,6 +29,7 @@ using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StartingConnection;
 using ::tensorkv::testing::StatusIs;
+using ::testing::Each;
 using ::testing::SizeIs;
 
 // Pulls that were started, and how they have ended.
@@ -47,6 +48,10 @@ class StartedPulls {
                           if (--num_left_ == 0) all_ended_.SignalAll();
                         });
     }
+  }
+  // Has the one thread that there is wait.
+  void Occupy(Notification& end) {
+    threads_.Run([&end] { end.WaitForNotification(); });
   }
   // Of all of them, once they have ended.
   std::vector<absl::Status> Statuses() {
@@ -121,6 +126,30 @@ TEST_F(StartedCallsTest, TimeoutEndsThem) {
   for (const absl::Status& status : pulls.Statuses()) {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded));
   }
+}
+
+// A stream takes a thread.
+TEST_F(StartedCallsTest, WaitForAThreadEndsWithItsCall) {
+  connection_ = *GrpcConnection::Create(
+      {.target = "127.0.0.1:1", .transfer = {.stream_threshold_bytes = 0}});
+  const auto canceller = std::make_shared<Canceller>();
+  const auto never = std::make_shared<Canceller>();
+  Notification thread_ends;
+  StartedPulls cancelled(*connection_);
+  StartedPulls late(*connection_);
+  cancelled.Occupy(thread_ends);
+  late.Occupy(thread_ends);
+
+  cancelled.Start(2, {.timeout = absl::Hours(1), .canceller = canceller});
+  late.Start(1, {.timeout = absl::Milliseconds(1)});
+  late.Start(1, {.timeout = absl::Milliseconds(1), .canceller = never});
+  canceller->Cancel();
+
+  EXPECT_THAT(cancelled.Statuses(),
+              Each(StatusIs(absl::StatusCode::kCancelled)));
+  EXPECT_THAT(late.Statuses(),
+              Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
+  thread_ends.Notify();
 }
 
 TEST_F(StartedCallsTest, ConnectionMayGoWhenItsLastCallHasEnded) {
