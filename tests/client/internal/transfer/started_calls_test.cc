@@ -49,9 +49,9 @@ class StartedPulls {
                         });
     }
   }
-  // Has the one thread that there is wait.
-  void Occupy(Notification& end) {
-    threads_.Run([&end] { end.WaitForNotification(); });
+  // Has the one thread that there is wait. Shared: it may outlive the test.
+  void Occupy(std::shared_ptr<Notification> end) {
+    threads_.Run([end = std::move(end)] { end->WaitForNotification(); });
   }
   // Of all of them, once they have ended.
   std::vector<absl::Status> Statuses() {
@@ -134,7 +134,7 @@ TEST_F(StartedCallsTest, WaitForAThreadEndsWithItsCall) {
       {.target = "127.0.0.1:1", .transfer = {.stream_threshold_bytes = 0}});
   const auto canceller = std::make_shared<Canceller>();
   const auto never = std::make_shared<Canceller>();
-  Notification thread_ends;
+  const auto thread_ends = std::make_shared<Notification>();
   StartedPulls cancelled(*connection_);
   StartedPulls late(*connection_);
   cancelled.Occupy(thread_ends);
@@ -149,7 +149,7 @@ TEST_F(StartedCallsTest, WaitForAThreadEndsWithItsCall) {
               Each(StatusIs(absl::StatusCode::kCancelled)));
   EXPECT_THAT(late.Statuses(),
               Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
-  thread_ends.Notify();
+  thread_ends->Notify();
 }
 
 TEST_F(StartedCallsTest, ConnectionMayGoWhenItsLastCallHasEnded) {
