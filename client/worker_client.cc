@@ -214,7 +214,12 @@ Task<absl::StatusOr<Contribution>> WorkerClient::Call::Keep(
   // The pushes before may have found another server.
   attempt = recovery.NextAttempt(attempt);
   if (threads != nullptr && ClientTasks::Encodes(client)) {
-    co_await ThreadOf(*threads);
+    ThreadOf thread(*threads, recovery.TimeLeft(attempt), attempt.canceller);
+    const bool has_thread = co_await thread;
+    if (!has_thread && recovery.TimeLeft(attempt) <= absl::ZeroDuration()) {
+      co_return absl::DeadlineExceededError(
+          "no thread was free to encode the push within its timeout");
+    }
   }
   // Who does not wait may write the elements by now, and had them copied.
   const bool may_copy = threads == nullptr;
