@@ -275,6 +275,8 @@ class RotationTest(StoreTest):
         client = self.connect(self.pusher)
         client.pull(KEYS)
         self.servers[1].send_signal(signal.SIGSTOP)
+        # Some of its threads may go on until then.
+        os.waitid(os.P_PID, self.servers[1].pid, os.WSTOPPED)
         begin = time.monotonic()
         while time.monotonic() - begin < AWAY:
             # Its keys are asked for all the time, by who gives up soon.
