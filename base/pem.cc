@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 
 namespace tensorkv {
@@ -101,6 +102,17 @@ absl::Status CheckDates(const FileText& certificate, absl::Time now) {
       absl::StrCat("a certificate that counts now, got one from ",
                    absl::FormatTime(begin, absl::UTCTimeZone()), " to ",
                    absl::FormatTime(end, absl::UTCTimeZone())));
+}
+
+absl::Status CheckTls(const TlsFileTexts& texts, bool is_first) {
+  if (!texts.certificate.path.empty()) {
+    RETURN_IF_ERROR(CheckCertificate(texts.certificate, texts.key));
+  }
+  if (!texts.authorities.path.empty()) {
+    RETURN_IF_ERROR(CheckAuthorities(texts.authorities));
+  }
+  if (is_first || texts.certificate.path.empty()) return absl::OkStatus();
+  return CheckDates(texts.certificate, absl::Now());
 }
 
 absl::StatusOr<absl::Time> ExpiryOf(const FileText& certificate) {

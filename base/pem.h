@@ -35,6 +35,19 @@ absl::Status CheckCertificate(const FileText& certificate, const FileText& key);
 // Checks that the first certificate is valid at the time `now`.
 absl::Status CheckDates(const FileText& certificate, absl::Time now);
 
+// The certificate and key by which one side is known, and the authorities of
+// the other. A file without a path is none.
+struct TlsFileTexts {
+  const FileText& certificate;
+  const FileText& key;
+  const FileText& authorities;
+};
+
+// Checks all of them: files that are none are not looked at, and dates of the
+// certificate only where it replaces others, as at the start there is nothing
+// better.
+absl::Status CheckTls(const TlsFileTexts& texts, bool is_first);
+
 // Returns when the first certificate expires.
 absl::StatusOr<absl::Time> ExpiryOf(const FileText& certificate);
 

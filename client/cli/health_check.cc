@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cluster/cluster_target.h"
+#include "client/internal/transfer/channel_security.h"
 #include "client/internal/transfer/grpc_channel.h"
 #include "contract/grpc_status.h"
 #include "grpc/health/v1/health.grpc.pb.h"

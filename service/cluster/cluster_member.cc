@@ -24,7 +24,7 @@ absl::StatusCode ReportedCode(const absl::Status& outcome) {
 
 }  // namespace
 
-ClusterMember::ClusterMember(ClusterOptions options, TlsChannels* etcd,
+ClusterMember::ClusterMember(ClusterOptions options, Channels* etcd,
                              KnownPlacement* known, Listener listener)
     : options_(std::move(options)),
       known_(*known),

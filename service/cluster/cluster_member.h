@@ -17,11 +17,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "channels/channels.h"
 #include "contract/placement.h"
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
-#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -58,8 +58,8 @@ class ClusterMember {
 
   // Starts. `options` have an address and at least one etcd endpoint; `etcd`,
   // the channels to these, and `known` outlive this.
-  ClusterMember(ClusterOptions options, TlsChannels* etcd,
-                KnownPlacement* known, Listener listener);
+  ClusterMember(ClusterOptions options, Channels* etcd, KnownPlacement* known,
+                Listener listener);
   // Stops.
   ~ClusterMember() { Stop(); }
 

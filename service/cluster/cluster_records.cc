@@ -103,7 +103,7 @@ ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log,
       etcd_(std::move(etcd)) {}
 
 ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log,
-                               TlsChannels* etcd)
+                               Channels* etcd)
     : ClusterRecords(
           options, std::move(log),
           std::make_unique<EtcdClient>(

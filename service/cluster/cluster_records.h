@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "channels/channels.h"
 #include "contract/placement.h"
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/etcd_client.h"
-#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -68,7 +68,7 @@ class ClusterRecords {
   // Reads and writes with an EtcdClient of the options, over `etcd`, which
   // outlives this. An answer is waited for during a fifth of the lease, at most
   // 5 s.
-  ClusterRecords(const ClusterOptions& options, Log log, TlsChannels* etcd);
+  ClusterRecords(const ClusterOptions& options, Log log, Channels* etcd);
 
   // Asks etcd whether the caller may read and write all this, and changes
   // nothing. Errors: FailedPrecondition: it may not.

@@ -40,7 +40,7 @@ ResizeClusterReply ReplyOf(const ClusterReading& reading) {
 
 }  // namespace
 
-ClusterResizer::ClusterResizer(const ClusterOptions& options, TlsChannels* etcd,
+ClusterResizer::ClusterResizer(const ClusterOptions& options, Channels* etcd,
                                MoveEnvironment environment,
                                PartitionReceiver* receiver, CallPeer call,
                                TakeoverCheckpoints checkpoints,

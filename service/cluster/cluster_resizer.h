@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "channels/channels.h"
 #include "contract/placement.h"
 #include "contract/requests.h"
 #include "service/cluster/cluster_options.h"
@@ -23,7 +24,6 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
-#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -56,7 +56,7 @@ class ClusterResizer {
   static constexpr size_t kPartitionsPerMove = 16;
 
   // Starts. `etcd`, the channels to it, and `receiver` outlive it.
-  ClusterResizer(const ClusterOptions& options, TlsChannels* etcd,
+  ClusterResizer(const ClusterOptions& options, Channels* etcd,
                  MoveEnvironment environment, PartitionReceiver* receiver,
                  CallPeer call, TakeoverCheckpoints checkpoints,
                  ClusterRecords::Log log);

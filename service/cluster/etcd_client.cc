@@ -62,7 +62,7 @@ bool GivesNoToken(const grpc::Status& status) {
 
 }  // namespace
 
-EtcdClient::EtcdClient(Options options, TlsChannels* channels)
+EtcdClient::EtcdClient(Options options, Channels* channels)
     : options_(std::move(options)), channels_(*channels) {
   for (const std::string& address : options_.endpoints) {
     endpoints_.emplace_back().address = address;
@@ -112,7 +112,7 @@ absl::Status EtcdClient::Authenticate(const Endpoint& endpoint,
                                       Deadline deadline) {
   etcdserverpb::AuthenticateRequest request;
   request.set_name(options_.user);
-  request.set_password(channels_.secret());
+  request.set_password(channels_.credentials().secret());
   grpc::ClientContext context;
   context.set_deadline(deadline);
   etcdserverpb::AuthenticateResponse response;

@@ -14,9 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "channels/channels.h"
 #include "etcd.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "service/cluster/tls_channels.h"
 
 namespace tensorkv {
 
@@ -65,7 +65,7 @@ class EtcdClient final : public Etcd {
   };
 
   // `channels` outlives this.
-  EtcdClient(Options options, TlsChannels* channels);
+  EtcdClient(Options options, Channels* channels);
 
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
       const etcdserverpb::TxnRequest& request) override;
@@ -100,7 +100,7 @@ class EtcdClient final : public Etcd {
                        const grpc::Status& status) const;
 
   const Options options_;
-  TlsChannels& channels_;
+  Channels& channels_;
   std::vector<Endpoint> endpoints_;
   size_t current_ = 0;  // the one that answered last
   std::string token_;   // empty: none yet, or etcd knows it no more

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
@@ -91,12 +90,9 @@ std::vector<WatchedFile> ServerCertificates::FilesOf(
 
 absl::Status ServerCertificates::Load(const std::vector<FileText>& texts) {
   const FileText& certificate = texts[0];
-  RETURN_IF_ERROR(CheckCertificate(certificate, texts[1]));
-  if (!texts[2].path.empty()) RETURN_IF_ERROR(CheckAuthorities(texts[2]));
-  // At the start there is nothing better.
-  if (current() != nullptr) {
-    RETURN_IF_ERROR(CheckDates(certificate, absl::Now()));
-  }
+  RETURN_IF_ERROR(CheckTls(
+      {.certificate = certificate, .key = texts[1], .authorities = texts[2]},
+      /*is_first=*/current() == nullptr));
   ASSIGN_OR_RETURN(const absl::Time expiry, ExpiryOf(certificate));
   auto taken = std::make_shared<const TlsTexts>(
       TlsTexts{certificate.text, texts[1].text, texts[2].text});

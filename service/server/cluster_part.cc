@@ -21,7 +21,7 @@ absl::Duration CallTimeout(const ClusterOptions& options) {
 
 }  // namespace
 
-absl::Status CheckEtcdAccess(const ServerOptions& options, TlsChannels* etcd) {
+absl::Status CheckEtcdAccess(const ServerOptions& options, Channels* etcd) {
   ClusterRecords records(
       *options.cluster, [](const std::string&) {}, etcd);
   const absl::Status status = records.CheckAccess();

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "channels/channels.h"
 #include "contract/requests.h"
 #include "service/cluster/cluster_member.h"
 #include "service/cluster/cluster_resizer.h"
@@ -16,7 +17,6 @@
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/peer_calls.h"
-#include "service/cluster/tls_channels.h"
 #include "service/metrics/readings.h"
 #include "service/server/server_options.h"
 #include "service/store/partition_moves.h"
@@ -27,7 +27,7 @@ namespace tensorkv {
 // its cluster, and blocks until it answers or its time is over. Returns OK also
 // where it does not answer. Errors: FailedPrecondition: it may not. REQUIRES:
 // the options have a cluster.
-absl::Status CheckEtcdAccess(const ServerOptions& options, TlsChannels* etcd);
+absl::Status CheckEtcdAccess(const ServerOptions& options, Channels* etcd);
 
 // A ClusterPart keeps its server registered at etcd from construction to Stop;
 // it gives partitions to other servers, takes them from others, and restores
@@ -36,7 +36,7 @@ class ClusterPart {
  public:
   // Environment holds what outlives the ClusterPart.
   struct Environment {
-    TlsChannels* etcd = nullptr;
+    Channels* etcd = nullptr;
     KnownPlacement* placement = nullptr;
     PartitionMoves* store = nullptr;
     ConnectPeer connect;

@@ -21,35 +21,29 @@ std::string NamesOf(const std::vector<WatchedFile>& files) {
 }
 
 // Other servers take TLS if this one does.
-TlsChannels PeerChannelsOf(const ServerOptions& options) {
-  if (!options.tls.is_on() || !options.cluster) return TlsChannels();
-  return TlsChannels({{"tls_cert", options.tls.cert},
-                      {"tls_key", options.tls.key},
-                      {"cluster_tls_ca", options.cluster->tls_ca},
-                      {"cluster_token_file", options.cluster->token_file}},
-                     grpc::AccessTokenCredentials);
+FileCredentials::Options PeerCredentialsOf(const ServerOptions& options) {
+  if (!options.tls.is_on() || !options.cluster) return {};
+  return {.files = {{"tls_cert", options.tls.cert},
+                    {"tls_key", options.tls.key},
+                    {"cluster_tls_ca", options.cluster->tls_ca},
+                    {"cluster_token_file", options.cluster->token_file}}};
 }
 
-TlsChannels EtcdChannelsOf(const ServerOptions& options) {
-  if (!options.cluster || !options.cluster->etcd_tls) return TlsChannels();
+FileCredentials::Options EtcdCredentialsOf(const ServerOptions& options) {
+  if (!options.cluster || !options.cluster->etcd_tls) return {};
   const ClusterOptions& cluster = *options.cluster;
-  return TlsChannels({{"etcd_tls_cert", cluster.etcd_tls_cert},
-                      {"etcd_tls_key", cluster.etcd_tls_key},
-                      {"etcd_tls_ca", cluster.etcd_tls_ca},
-                      {"etcd_password_file", cluster.etcd_password_file}});
-}
-
-absl::Status CheckFilesOf(TlsChannels channels) {
-  ASSIGN_OR_RETURN(const std::vector<FileText> texts,
-                   ReadFiles(channels.files()));
-  return channels.Load(texts);
+  return {.files = {{"etcd_tls_cert", cluster.etcd_tls_cert},
+                    {"etcd_tls_key", cluster.etcd_tls_key},
+                    {"etcd_tls_ca", cluster.etcd_tls_ca},
+                    {"etcd_password_file", cluster.etcd_password_file}},
+          .secret = FileCredentials::Secret::kPassword};
 }
 
 }  // namespace
 
 absl::Status CheckChannelFiles(const ServerOptions& options) {
-  RETURN_IF_ERROR(CheckFilesOf(PeerChannelsOf(options)));
-  return CheckFilesOf(EtcdChannelsOf(options));
+  RETURN_IF_ERROR(FileCredentials(PeerCredentialsOf(options)).Read());
+  return FileCredentials(EtcdCredentialsOf(options)).Read();
 }
 
 absl::StatusOr<std::unique_ptr<ServerFiles>> ServerFiles::Create(
@@ -61,14 +55,10 @@ absl::StatusOr<std::unique_ptr<ServerFiles>> ServerFiles::Create(
                                   std::bind_front(&ServerCertificates::Load,
                                                   files->certificates_.get())));
   }
-  ASSIGN_OR_RETURN(
-      files->peer_files_,
-      files->Watch(files->peers_.files(),
-                   std::bind_front(&TlsChannels::Load, &files->peers_)));
-  ASSIGN_OR_RETURN(
-      files->etcd_files_,
-      files->Watch(files->etcd_.files(),
-                   std::bind_front(&TlsChannels::Load, &files->etcd_)));
+  ASSIGN_OR_RETURN(files->peer_files_,
+                   files->Watch(files->peers_.credentials()));
+  ASSIGN_OR_RETURN(files->etcd_files_,
+                   files->Watch(files->etcd_.credentials()));
   files->credentials_ =
       MakeServerCredentials(options.tls, files->certificates_);
   return files;
@@ -78,8 +68,8 @@ ServerFiles::ServerFiles(const ServerOptions& options, Log log)
     : options_(options),
       log_(std::move(log)),
       certificates_(std::make_shared<ServerCertificates>()),
-      peers_(PeerChannelsOf(options)),
-      etcd_(EtcdChannelsOf(options)) {}
+      peers_(PeerCredentialsOf(options)),
+      etcd_(EtcdCredentialsOf(options)) {}
 
 absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
     std::vector<WatchedFile> files, WatchedFiles::Apply apply) {
@@ -96,6 +86,12 @@ absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
        .changed = [this, names](
                       const absl::Status& status) { Report(names, status); }},
       &alarms_);
+}
+
+absl::StatusOr<std::unique_ptr<WatchedFiles>> ServerFiles::Watch(
+    FileCredentials& credentials) {
+  return Watch(credentials.files(),
+               std::bind_front(&FileCredentials::Load, &credentials));
 }
 
 void ServerFiles::Report(const std::string& names, const absl::Status& status) {

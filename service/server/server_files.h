@@ -15,8 +15,8 @@
 #include "base/alarms.h"
 #include "base/mutex.h"
 #include "base/watched_files.h"
+#include "channels/channels.h"
 #include "grpcpp/grpcpp.h"
-#include "service/cluster/tls_channels.h"
 #include "service/metrics/readings.h"
 #include "service/security/access_control.h"
 #include "service/security/server_tls.h"
@@ -65,7 +65,7 @@ class ServerFiles {
     return peers_.ChannelTo(address);
   }
   // Returns the channels to etcd.
-  TlsChannels* etcd() { return &etcd_; }
+  Channels* etcd() { return &etcd_; }
 
   // Returns what is wrong with the files as they are; OK if nothing is.
   absl::Status status() const;
@@ -82,6 +82,8 @@ class ServerFiles {
   // applies that, and returns null. Errors: those of Create.
   absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
       std::vector<WatchedFile> files, WatchedFiles::Apply apply);
+  absl::StatusOr<std::unique_ptr<WatchedFiles>> Watch(
+      FileCredentials& credentials);
   // Logs what WatchedFiles has found. What is wrong with files that are watched
   // for two purposes is told once.
   void Report(const std::string& names, const absl::Status& status);
@@ -92,8 +94,8 @@ class ServerFiles {
   const ServerOptions options_;
   const Log log_;
   const std::shared_ptr<ServerCertificates> certificates_;
-  TlsChannels peers_;
-  TlsChannels etcd_;
+  Channels peers_;
+  Channels etcd_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
   // Runs alarms of its own: a file system may stand still.
   SteadyAlarms alarms_;

@@ -10,7 +10,7 @@ import tempfile
 BINARY = "service/tensorkv-server"
 
 
-def _free_address():
+def free_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{taken.getsockname()[1]}"
@@ -26,7 +26,7 @@ class Cluster:
         folder = tempfile.TemporaryDirectory()
         test_case.addCleanup(folder.cleanup)
         self._test_case = test_case
-        etcd, peer = _free_address(), f"http://{_free_address()}"
+        etcd, peer = free_address(), f"http://{free_address()}"
         self._run(
             "/usr/bin/etcd",
             f"--data-dir={folder.name}/etcd",
@@ -36,7 +36,7 @@ class Cluster:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
         )
-        addresses = [_free_address() for _ in range(count)]
+        addresses = [free_address() for _ in range(count)]
         self._commands = [
             (
                 *(BINARY, "--device=cpu", "--budget=64MiB"),

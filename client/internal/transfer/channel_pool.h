@@ -11,7 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
-#include "client/internal/transfer/channel_security.h"
+#include "channels/open_channel.h"
 #include "client/internal/transfer/server_incarnation.h"
 #include "grpcpp/channel.h"
 

@@ -5,27 +5,19 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
-#include "base/mutex.h"
 #include "base/watched_files.h"
+#include "channels/file_credentials.h"
+#include "channels/open_channel.h"
 #include "client/credentials.h"
 #include "grpcpp/security/credentials.h"
 
 namespace tensorkv {
-
-// ChannelSecurity protects a channel for as long as it is open.
-struct ChannelSecurity {
-  // Plain text unless something else is put here.
-  std::shared_ptr<grpc::ChannelCredentials> credentials =
-      grpc::InsecureChannelCredentials();
-  // Expected in the server's certificate; empty is the target's.
-  std::string server_name;
-};
 
 // WatchedCredentials reads the files of credentials again and again, and holds
 // what they say. Thread-safe.
@@ -46,22 +38,17 @@ class WatchedCredentials {
 
   // Returns the credentials that the files said last when they were right: the
   // same object until they change.
-  std::shared_ptr<grpc::ChannelCredentials> current() const;
+  std::shared_ptr<grpc::ChannelCredentials> current() const {
+    return credentials_.current();
+  }
   // Returns what is wrong with the files as they are; OK if nothing is.
   absl::Status status() const { return files_->status(); }
 
  private:
-  explicit WatchedCredentials(bool is_unix) : is_unix_(is_unix) {}
+  explicit WatchedCredentials(FileCredentials::Options options)
+      : credentials_(std::move(options)) {}
 
-  // Reads the files, and begins to watch them. Errors: those of Of.
-  absl::Status Watch(const Credentials& credentials, absl::Duration period);
-  // Checks what the files say, and makes it the current credentials. Errors:
-  // InvalidArgument, and nothing changes.
-  absl::Status Take(const std::vector<FileText>& texts);
-
-  const bool is_unix_;
-  mutable Mutex mutex_;
-  std::shared_ptr<grpc::ChannelCredentials> current_ ABSL_GUARDED_BY(mutex_);
+  FileCredentials credentials_;
   SteadyAlarms alarms_;
   std::unique_ptr<WatchedFiles> files_;  // const once watched
 };

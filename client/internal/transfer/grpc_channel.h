@@ -7,17 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "client/internal/transfer/channel_security.h"
+#include "channels/open_channel.h"
 #include "grpcpp/channel.h"
-#include "grpcpp/support/channel_arguments.h"
 
 namespace tensorkv {
 
 // A server takes messages of this length by default.
 inline constexpr size_t kDefaultMaxMessageBytes = size_t{64} << 20;
-
-// Returns the arguments that every channel has in common.
-grpc::ChannelArguments MakeChannelArguments(size_t max_message_bytes);
 
 // Opens a channel to `target`, any gRPC target. It connects at the first call.
 // Each channel has a connection of its own. Messages above `max_message_bytes`

@@ -57,7 +57,7 @@ class Part {
   // To be read once the member has stopped.
   std::vector<std::string> lines_;
   KnownPlacement known_;
-  TlsChannels channels_;
+  Channels channels_;
 
  private:
   void Disown(const absl::Status& status) {
@@ -109,7 +109,7 @@ TEST(ClusterMemberTest, OneOfTwoHasNoPlacement) {
 
 TEST(ClusterMemberTest, BadRegistrationIsPassedOver) {
   const EtcdProcess etcd;
-  TlsChannels channels;
+  Channels channels;
   EtcdClient client(
       {.endpoints = {etcd.address()}, .timeout = absl::Seconds(20)}, &channels);
   etcdserverpb::TxnRequest txn;
@@ -207,7 +207,7 @@ TEST(ClusterMemberTest, PlacementThatEtcdHasLostComesBackWithItsVersion) {
   etcd.LoseData();
   etcd.Start();
 
-  TlsChannels channels;
+  Channels channels;
   ClusterRecords records(
       {.etcd = {etcd.address()}, .cluster = "c"}, [](const std::string&) {},
       &channels);

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "channels/channels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/cluster/tls_channels.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/integration/secure_etcd.h"
 #include "tests/testing/status_matchers.h"
@@ -23,11 +23,13 @@ void Ignore(const std::string&) {}
 // What a server of that cluster hears that is that user.
 absl::Status AccessOf(const SecureEtcd& etcd, const std::string& cluster,
                       const std::string& user) {
-  TlsChannels channels(std::vector<WatchedFile>(4));
-  EXPECT_OK(channels.Load({{},
-                           {},
-                           {"etcd_tls_ca", "path", etcd.Text("ca.crt")},
-                           {"etcd_password_file", "path", "secret"}}));
+  Channels channels({.files = std::vector<WatchedFile>(4),
+                     .secret = FileCredentials::Secret::kPassword});
+  EXPECT_OK(
+      channels.credentials().Load({{},
+                                   {},
+                                   {"etcd_tls_ca", "path", etcd.Text("ca.crt")},
+                                   {"etcd_password_file", "path", "secret"}}));
   const ClusterOptions options = {.etcd = {etcd.address()},
                                   .etcd_tls = true,
                                   .etcd_user = user,
@@ -54,7 +56,7 @@ TEST(ClusterRecordsTest, AccessTakesARoleToReadAndWrite) {
 
 TEST(ClusterRecordsTest, LookAtAccessWritesNothing) {
   const EtcdProcess etcd;
-  TlsChannels channels;
+  Channels channels;
   ClusterRecords records({.etcd = {etcd.address()}, .server_name = "s"}, Ignore,
                          &channels);
 

@@ -11,10 +11,10 @@
 #include "absl/time/clock.h"
 #include "base/listening_sockets.h"
 #include "base/mutex.h"
+#include "channels/channels.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "service/cluster/tls_channels.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/integration/secure_etcd.h"
 #include "tests/testing/certificates.h"
@@ -47,7 +47,7 @@ struct PlainEtcd {
       : client({.endpoints = std::move(endpoints), .timeout = kTimeout},
                &channels) {}
 
-  TlsChannels channels;
+  Channels channels;
   EtcdClient client;
 };
 
@@ -122,7 +122,7 @@ TEST(EtcdClientTest, KeyGoesWithItsLease) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
-// The texts of the files of TlsChannels; those that are empty are no files.
+// The texts of the files of Channels; those that are empty are no files.
 std::vector<FileText> Texts(const Identity& identity,
                             const std::string& authority,
                             const std::string& password) {
@@ -143,11 +143,12 @@ struct TlsEtcd {
                 .user = user,
                 .prefix = "/tensorkv/c/"},
                &channels) {
-    EXPECT_OK(channels.Load(texts));
+    EXPECT_OK(channels.credentials().Load(texts));
   }
 
   // That there are files is what makes it TLS.
-  TlsChannels channels{std::vector<WatchedFile>(4)};
+  Channels channels{{.files = std::vector<WatchedFile>(4),
+                     .secret = FileCredentials::Secret::kPassword}};
   EtcdClient client;
 };
 
@@ -375,7 +376,7 @@ TEST_F(EtcdTokenTest, ReplacedPasswordIsAskedWithFromThenOn) {
               StatusIs(absl::StatusCode::kFailedPrecondition));
 
   // Blanks around it are those of the file.
-  ASSERT_OK(etcd.channels.Load(TextsWith(" other\n")));
+  ASSERT_OK(etcd.channels.credentials().Load(TextsWith(" other\n")));
 
   EXPECT_OK(etcd.client.Txn({}));
 }
@@ -386,7 +387,7 @@ TEST_F(EtcdTokenTest, ReplacedAuthorityCountsForTheNextCall) {
   EXPECT_THAT(etcd.client.Txn({}), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(auth_.num_asked(), 0) << "the password went to a stranger";
 
-  ASSERT_OK(etcd.channels.Load(TextsWith("secret")));
+  ASSERT_OK(etcd.channels.credentials().Load(TextsWith("secret")));
 
   EXPECT_OK(etcd.client.Txn({}));
 }
@@ -396,11 +397,11 @@ TEST_F(EtcdTokenTest, WrongTextsLeaveTheLastRightOnesInUse) {
   auto without_password = TextsWith("\n");
   auto without_authority = Texts({}, "nonsense", "secret");
 
-  EXPECT_THAT(etcd.channels.Load(without_password),
+  EXPECT_THAT(etcd.channels.credentials().Load(without_password),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("etcd_password_file: expected a password")));
   EXPECT_THAT(
-      etcd.channels.Load(without_authority),
+      etcd.channels.credentials().Load(without_authority),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("etcd_tls_ca: ")));
 
   EXPECT_OK(etcd.client.Txn({}));
@@ -489,7 +490,7 @@ TEST(SecureEtcdTest, ChangedPasswordEndsTokens) {
   EXPECT_THAT(Put(etcd.client, kKey),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("etcd_password_file")));
-  EXPECT_OK(etcd.channels.Load(TextsOf(process, "other")));
+  EXPECT_OK(etcd.channels.credentials().Load(TextsOf(process, "other")));
   EXPECT_OK(Put(etcd.client, kKey));
 }
 

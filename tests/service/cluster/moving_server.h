@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "base/alarms.h"
+#include "channels/channels.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/cluster/cluster_records.h"
@@ -20,7 +21,6 @@
 #include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
 #include "service/cluster/placement_stage.h"
-#include "service/cluster/tls_channels.h"
 #include "service/store/call_dispatch.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/integration/etcd_process.h"
@@ -130,7 +130,7 @@ class MovingServer {
   SteadyAlarms alarms_;
   MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
   const ClusterOptions options_;
-  TlsChannels channels_;
+  Channels channels_;
   ClusterRecords records_;
   const int64_t lease_;
   KnownPlacement known_;

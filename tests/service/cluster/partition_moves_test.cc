@@ -512,7 +512,7 @@ TEST_F(PartitionMovesTest, ServerThatEndsWaitsForNoRounds) {
   ASSERT_OK(a_->records().SetWanted({{.name = "b", .address = "b:1"}},
                                     /*revision=*/0));
   std::vector<std::string> lines;
-  TlsChannels channels;
+  Channels channels;
   ClusterResizer resizer(
       options, &channels, a_->environment(), &a_->receiver(),
       [](const auto&, const auto&) { return absl::OkStatus(); }, {},
@@ -586,7 +586,7 @@ TEST_F(PartitionMovesTest, ServerThatWasThereBetweenLooksIsNotLost) {
     }
     return absl::UnavailableError("is not taken");
   };
-  TlsChannels channels;
+  Channels channels;
   ClusterResizer resizer(options, &channels, a_->environment(), &a_->receiver(),
                          move, {}, [](const std::string&) {});
 

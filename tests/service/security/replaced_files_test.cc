@@ -266,23 +266,23 @@ TEST_F(ReplacedFilesTest, FilesForEtcdCountAsTheyAreReplaced) {
                      .server_name = "s"};
   ASSERT_OK_AND_ASSIGN(const auto files,
                        ServerFiles::Create(options, [](const auto&) {}));
-  TlsChannels& etcd = *files->etcd();
+  Channels& etcd = *files->etcd();
   const auto name_is = [&](const std::string& name) {
     return absl::StrContains(
         Call(etcd.ChannelTo(server->address()), Method::kStat).message(),
         absl::StrCat(name, "\" lacks"));
   };
   EXPECT_TRUE(name_is("spiffe://cluster/first")) << "no token was sent";
-  EXPECT_EQ(etcd.secret(), "reader");
+  EXPECT_EQ(etcd.credentials().secret(), "reader");
 
   Write("token", "");
   Write("client.key", "");
   Await([&] { return files->wrong_options() == "etcd_tls_key"; });
   EXPECT_TRUE(name_is("spiffe://cluster/first"));
-  EXPECT_EQ(etcd.secret(), "reader");
+  EXPECT_EQ(etcd.credentials().secret(), "reader");
   Install(authority_.Issue("s", "URI:spiffe://cluster/after"), "client");
   Write("token", "another");
-  Await([&] { return etcd.secret() == "another"; });
+  Await([&] { return etcd.credentials().secret() == "another"; });
 
   EXPECT_TRUE(name_is("spiffe://cluster/after"));
 }

@@ -1,12 +1,9 @@
 #include "client/internal/transfer/channel_pool.h"
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
 
-#include "absl/strings/string_view.h"
-#include "client/internal/transfer/grpc_channel.h"
 #include "gtest/gtest.h"
 
 namespace tensorkv {
@@ -21,18 +18,6 @@ std::set<grpc::Channel*> ChannelsOf(const ChannelPool::Lease& lease) {
     channels.insert(lease.channel(i).get());
   }
   return channels;
-}
-
-TEST(MakeChannelArgumentsTest, PingsAsLongAsACallWaits) {
-  const grpc::ChannelArguments channel = MakeChannelArguments(1 << 20);
-  const grpc_channel_args arguments = channel.c_channel_args();
-
-  EXPECT_TRUE(std::any_of(arguments.args, arguments.args + arguments.num_args,
-                          [](const grpc_arg& each) {
-                            return absl::string_view(each.key) ==
-                                       GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA &&
-                                   each.value.integer == 0;
-                          }));
 }
 
 class ChannelPoolTest : public ::testing::Test {
