@@ -57,7 +57,7 @@ const std::map<std::string, char>& Table() {
                                       {"DeleteCheckpoint", 'S'},
                                       {"PushStream", 'p'},
                                       {"VerifyCheckpoint", 'S'},
-                                      {"PullStream", 'r'},
+                                      {"PullStream", 's'},
                                       {"PushPullStream", 'p'},
                                       {"DescribeServer", 's'},
                                       {"DescribeCluster", 's'},
