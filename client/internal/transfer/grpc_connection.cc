@@ -114,19 +114,6 @@ bool RefusesStreams(const absl::Status& status) {
           ReasonOf(status) == Reason::kLimitReached);
 }
 
-// Goes on where the call may block: on a thread of `threads`, if it has none of
-// its own. Errors: DeadlineExceeded · Cancelled.
-Task<absl::Status> AwaitThread(CallThreads* threads,
-                               const CallDeadline& deadline) {
-  if (threads == nullptr) co_return absl::OkStatus();
-  ThreadOf thread(*threads, deadline.TimeLeft(), deadline.canceller());
-  const bool has_thread = co_await thread;
-  if (has_thread) co_return absl::OkStatus();
-  CO_RETURN_IF_ERROR(deadline.CheckTimeLeft());
-  co_return absl::DeadlineExceededError(
-      "no thread was free for the call within its timeout");
-}
-
 // A server that stops cancels the calls that wait: to their caller it is one
 // that does not answer any more.
 absl::Status EndOf(absl::Status status, const CallOptions& options) {
@@ -193,7 +180,7 @@ Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
   const uint64_t expected = ExpectedBytes(request);
   absl::StatusOr<ReplyTo<Request>> came;
   if (ShouldStream(request, expected)) {
-    CO_RETURN_IF_ERROR(co_await AwaitThread(threads, deadline));
+    CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
     came = CallAsStream(request, expected, deadline, options);
   } else {
     const bool in_batches = blocks && ShouldPullInBatches(request, options);
@@ -202,7 +189,7 @@ Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
       came = co_await CallAsMessage(request, deadline, options, blocks);
     }
     if (NeedsStream(came.status(), request)) {
-      CO_RETURN_IF_ERROR(co_await AwaitThread(threads, deadline));
+      CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
       came = CallAsStreamAfter(std::move(came), request, deadline, options);
     }
   }
