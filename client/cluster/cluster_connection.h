@@ -22,6 +22,7 @@
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/cluster_snapshots.h"
 #include "client/cluster/known_namespaces.h"
+#include "client/cluster/split_layout.h"
 #include "client/cluster/waits.h"
 #include "client/internal/calls/awaited.h"
 #include "client/internal/calls/task.h"
@@ -48,23 +49,17 @@ namespace tensorkv {
 // Unavailable names the server. In MODE_ASYNC a push of which a share has, or
 // may have, been applied, does not fail in a way that lets workers push it
 // again: it fails with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable
-// too where no server tells who owns what.
+// too where no server tells who owns what. They name keys, not slices.
 class ClusterConnection final : public TaskConnection {
  public:
   explicit ClusterConnection(ClusterServersOptions options)
       : servers_(std::move(options)) {}
 
-  // Do what ClusterServers and ClusterSnapshots do.
-  Task<absl::StatusOr<PlacementPtr>> Placement(const CallLimit& limit) {
-    return servers_.Placement(limit);
-  }
-  Task<absl::StatusOr<KnownSnapshot>> Resolve(const std::string& name_space,
-                                              const SnapshotReference& at,
-                                              const CallLimit& limit) {
-    return snapshots_.Resolve(name_space, at, limit);
-  }
-
  private:
+  // Bounds how often a call is routed again where nobody tells of a newer
+  // placement. Servers may learn of one one after the other.
+  static constexpr int kMostAttempts = 4;
+
   template <typename Request>
   using Progress = CallProgress<Request>;
   template <typename Reply>
@@ -77,6 +72,10 @@ class ClusterConnection final : public TaskConnection {
   template <typename Request>
   Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
                             const CallLimit& limit);
+  // Makes a call that reads a snapshot, once it is known which one.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> RouteToSnapshot(
+      const Request& request, const CallLimit& limit);
   // Returns the answer of each of the servers, or the MostActionableError.
   template <typename Request>
   Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskEach(
@@ -90,6 +89,18 @@ class ClusterConnection final : public TaskConnection {
   template <typename Request>
   requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>> Route(
       const Request& request, const CallLimit& limit);
+  // Makes a call whose keys exist, or are waited for. Reads newer layouts, and
+  // makes the call again, where it does not find a key.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeOfKeys(
+      const Request& request, const ClusterPlacement& placement,
+      const CallLimit& limit);
+  // Makes a call with the keys of `layouts`, which may be null, in slices, and
+  // the others whole, for the namespace that has the name.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeBy(const SplitLayouts* layouts,
+                                                const Request& request,
+                                                const CallLimit& limit);
   // Makes the call at the owners of its keys, of a namespace that is `known`
   // not to be mirrored. Shares that servers refuse since another namespace has
   // the name are made again for that one. Errors: FailedPrecondition
@@ -97,20 +108,24 @@ class ClusterConnection final : public TaskConnection {
   // it is not null, which servers have taken shares of a snapshot.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> MakePlaced(
-      const Request& request, KnownNamespace known, const CallLimit& limit,
-      std::set<std::string>* published_by = nullptr);
+      const SplitLayouts* layouts, const Request& request, KnownNamespace known,
+      const CallLimit& limit, std::set<std::string>* published_by = nullptr);
   // Makes a call, and takes a snapshot of it. Errors: also those of RESERVE,
   // and FailedPrecondition (OUTCOME_UNKNOWN) once the call is made.
   template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> Publish(const Request& request,
+  Task<absl::StatusOr<ReplyTo<Request>>> Publish(const SplitLayouts* layouts,
+                                                 const Request& request,
                                                  const KnownNamespace& known,
                                                  const CallLimit& limit);
   // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
   // Delete at all servers, any other call at one.
   template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirrored(const Request& request,
-                                                      KnownNamespace known,
-                                                      const CallLimit& limit);
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirrored(
+      const SplitLayouts* layouts, const Request& request, KnownNamespace known,
+      const CallLimit& limit);
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirroredPieces(
+      const Request& request, KnownNamespace known, const CallLimit& limit);
   // Asks a server which namespace has that name. A caller who may not know it
   // is told of one without uid that is not mirrored. Errors: NotFound.
   Task<absl::StatusOr<KnownNamespace>> AskAt(const std::string& server,
@@ -157,11 +172,65 @@ class ClusterConnection final : public TaskConnection {
                                                  const CallLimit& limit);
   Task<absl::StatusOr<ListReply>> Route(const ListRequest& request,
                                         const CallLimit& limit);
+  // Lists keys, and slices, as the servers have them.
+  Task<absl::StatusOr<ListReply>> ListStored(const ListRequest& request,
+                                             const CallLimit& limit);
   // Lists what each server has of a namespace that is not mirrored. `known` is
   // a placement.
   Task<absl::StatusOr<ListReply>> ListPlaced(const ListRequest& request,
                                              const PlacementPtr& known,
                                              const CallLimit& limit);
+
+  // Returns the statuses of those keys that have all their slices.
+  Task<absl::StatusOr<StatReply>> StatThoseWhole(const SplitLayouts* layouts,
+                                                 const StatRequest& request,
+                                                 const CallLimit& limit);
+
+  // These are about keys in slices. LayoutsFor returns the layouts by which a
+  // call can be made; it reads them again where the call may be about a key
+  // whose layout is not known. Refresh reads those of a namespace.
+  template <typename Request>
+  Task<absl::StatusOr<SplitLayoutsPtr>> LayoutsFor(
+      const Request& request, const ClusterPlacement& placement,
+      const CallLimit& limit);
+  Task<absl::StatusOr<SplitLayoutsPtr>> Refresh(const std::string& name_space,
+                                                const CallLimit& limit);
+  // Returns whether a push may be to a key in slices that `layouts` lacks.
+  bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
+                    const ClusterPlacement& placement) const;
+  // Waits until all keys of a Stat exist, reading the layouts again and again.
+  // Returns the last layouts. Errors: DeadlineExceeded · those of a call that
+  // waits for a key, but that its time is over or a server does not answer.
+  Task<absl::StatusOr<SplitLayoutsPtr>> AwaitKeys(const StatRequest& stat,
+                                                  SplitLayoutsPtr layouts,
+                                                  const CallLimit& limit);
+  // Waits for a key, or a slice, of that name, for a second at most.
+  Task<absl::Status> AwaitKey(const StatRequest& stat, const std::string& key,
+                              const CallLimit& limit);
+  // Creates keys, whole or in slices.
+  Task<absl::StatusOr<InitReply>> CreateKeys(const InitRequest& request,
+                                             const ClusterPlacement& placement,
+                                             const CallLimit& limit);
+  // Returns the layouts of the keys that are to be created in slices. Appends
+  // to `removed` the slices that are to be replaced.
+  Task<absl::StatusOr<SplitLayouts>> PlanCreation(
+      const InitRequest& request, const ClusterPlacement& placement,
+      const CallLimit& limit, std::vector<std::string>& removed);
+  // Asks the servers, by a Stat, whether a key exists that is not in slices.
+  Task<absl::StatusOr<bool>> QueryIsWhole(const std::string& name_space,
+                                          const std::string& key,
+                                          const CallLimit& limit);
+  // Asks the servers, by a DescribeNamespace, whether new keys of the namespace
+  // may be in slices: its gradient guard and its rules allow it.
+  Task<absl::StatusOr<bool>> QueryAllowsSlices(const std::string& name_space,
+                                               const CallLimit& limit);
+  // Check, before any server gets the request, that no key in slices would get
+  // a rule that needs whole keys, or a gradient guard. Not every server has a
+  // slice to refuse it for. Errors: InvalidArgument.
+  Task<absl::Status> CheckTakesRule(const SetRuleRequest& request,
+                                    const CallLimit& limit);
+  Task<absl::Status> CheckTakesGuard(const UpdateNamespaceRequest& request,
+                                     const CallLimit& limit);
 
   // These are about snapshots, namespaces and rules, and what changes.
   Task<absl::StatusOr<CreateSnapshotReply>> Route(

@@ -22,6 +22,7 @@
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/merged_steps.h"
 #include "client/cluster/merged_watch.h"
+#include "client/cluster/publishing.h"
 #include "client/cluster/share_outcomes.h"
 #include "contract/duration.h"
 #include "contract/proto_codec.h"
@@ -322,6 +323,40 @@ Task<absl::StatusOr<WatchReply>> ClusterConnection::Route(
     if (watch.HasAnswer() || wait.TimeLeft() <= absl::ZeroDuration()) {
       co_return watch.Reply();
     }
+  }
+}
+
+Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
+    const CreateSnapshotRequest& request, const CallLimit& limit) {
+  CreateSnapshotRequest made = request;
+  for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                        co_await servers_.Placement(limit));
+    const uint32_t home = OwnerOf(*placement, made.namespace_(), "");
+    CO_ASSIGN_OR_RETURN(
+        const KnownNamespace known,
+        co_await KnowAt(placement->servers[home].name, made.namespace_(),
+                        made.namespace_uid(), limit));
+    NameUid(known, made);
+    const bool takes_shares = !known.is_mirrored && IsOfShares(*placement);
+    Task<absl::StatusOr<CreateSnapshotReply>> task =
+        takes_shares ? snapshots_.Create(made, limit)
+                     : snapshots_.Make(made, limit);
+    const absl::StatusOr<CreateSnapshotReply> reply = co_await task;
+    const bool has_grown =
+        !takes_shares && !known.is_mirrored && IsAtWrongServer(reply.status());
+    const bool finds_another =
+        IsOfFormerNamespace(reply.status()) && request.namespace_uid() == 0;
+    const bool may_go_on = has_grown || finds_another;
+    if (!may_go_on || attempt == kMostAttempts) co_return reply;
+    if (has_grown) {
+      const uint64_t told = VersionToldBy({reply.status()});
+      CO_RETURN_IF_ERROR(co_await servers_.NewerThan(placement, told, limit));
+    } else {
+      namespaces_.Forget(request.namespace_(), known.uid);
+    }
+    made = request;
+    NameAttempt("=", attempt + 1, made);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/read_layouts.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "contract/reason.h"
@@ -48,15 +49,6 @@ KnownSnapshot KnownBy(const v1::SnapshotStatus& status) {
           .servers = {status.servers().begin(), status.servers().end()}};
 }
 
-std::vector<Destination> DestinationsAt(
-    absl::Span<const Destination> destinations,
-    absl::Span<const size_t> places) {
-  std::vector<Destination> of_share;
-  if (destinations.empty()) return of_share;
-  for (const size_t place : places) of_share.push_back(destinations[place]);
-  return of_share;
-}
-
 absl::Status NoSuchKey(const KnownSnapshot& known, absl::string_view key) {
   return WithReason(absl::NotFoundError(absl::StrCat(
                         "key \"", key, "\": snapshot ", known.number,
@@ -83,6 +75,25 @@ Task<absl::StatusOr<KnownSnapshot>> ClusterSnapshots::Resolve(
   co_return known;
 }
 
+Task<absl::StatusOr<SplitLayoutsPtr>> ClusterSnapshots::Layouts(
+    const std::string& name_space, const SnapshotReference& at,
+    const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                      co_await servers_.Placement(limit));
+  if (placement->split_bytes == 0) co_return nullptr;
+  CO_ASSIGN_OR_RETURN(KnownSnapshot known,
+                      co_await Resolve(name_space, at, limit));
+  if (known.layouts != nullptr) co_return known.layouts;
+  ListRequest request;
+  request.set_namespace_(name_space);
+  SetSnapshot(known.reference(), request);
+  const auto list = [&](const ListRequest& page) { return List(page, limit); };
+  CO_ASSIGN_OR_RETURN(known.layouts,
+                      co_await ReadLayouts(std::move(request), list));
+  known_.Learn(name_space, known);
+  co_return known.layouts;
+}
+
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
     const Request& request, const CallLimit& limit) {
@@ -90,17 +101,31 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   CO_ASSIGN_OR_RETURN(
       const KnownSnapshot known,
       co_await Resolve(name_space, *SnapshotIn(request), limit));
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Layouts(name_space, known.reference(), limit));
   Request made = request;
   SetSnapshot(known.reference(), made);
+  CO_ASSIGN_OR_RETURN(auto call, CallShares<Request>::Create(
+                                     made, layouts.get(), limit.destinations));
+  ReplyTo<Request> reply;
   if (known.servers.empty()) {
     CO_ASSIGN_OR_RETURN(const auto home_first,
                         co_await servers_.HomeFirst(name_space, limit));
-    co_return co_await servers_.At(home_first.front(), made, limit,
-                                   limit.destinations);
+    CO_ASSIGN_OR_RETURN(
+        reply, co_await servers_.At(home_first.front(), call.made(), limit,
+                                    call.destinations()));
+  } else {
+    CO_ASSIGN_OR_RETURN(reply, co_await ReadPieces(call, known, limit));
   }
+  co_return call.Whole(std::move(reply));
+}
+
+template <typename Request>
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::ReadPieces(
+    const CallShares<Request>& call, const KnownSnapshot& known,
+    const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                       co_await servers_.Placement(limit));
-  const CallShares<Request> call(made);
   std::vector<CallShare> shares = call.Cut(*placement, call.AllPlaces());
   Reading<Request> reading;
   std::erase_if(shares, [&](const CallShare& share) {
@@ -112,11 +137,11 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   if (!reading.missing.empty()) {
     const std::vector<size_t> missing = std::exchange(reading.missing, {});
     CO_ASSIGN_OR_RETURN(const std::vector<CallShare> elsewhere,
-                        co_await Locate(made, known, missing, limit));
+                        co_await Locate(call.made(), known, missing, limit));
     CO_RETURN_IF_ERROR(co_await ReadShares(call, elsewhere, limit, reading));
     // One has gone since it was located.
     if (!reading.missing.empty()) {
-      co_return co_await WhyLost(name_space, known, "", limit);
+      co_return co_await WhyLost(call.name_space(), known, "", limit);
     }
   }
   SetNumber(known.number, reading.reply);
@@ -131,7 +156,7 @@ Task<absl::Status> ClusterSnapshots::ReadShares(
   std::vector<std::vector<Destination>> destinations;
   for (const CallShare& share : shares) {
     requests.push_back(call.Share(share.places));
-    destinations.push_back(DestinationsAt(limit.destinations, share.places));
+    destinations.push_back(call.DestinationsAt(share.places));
   }
   const auto read = [&](size_t i, const CallLimit& of_share) {
     return servers_.At(shares[i].server, requests[i], of_share,

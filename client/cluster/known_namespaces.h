@@ -3,24 +3,31 @@
 #ifndef TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
 #define TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
+#include "client/cluster/split_layout.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
 
-// Holds what never changes of the namespace that has this uid.
+// Holds what is known of the namespace that has this uid. But for the layouts
+// it never changes.
 struct KnownNamespace {
   // 0: the caller may not know which one it is.
   uint64_t uid = 0;
   // True if every server holds its keys.
   bool is_mirrored = false;
   Mode mode = Mode::kUnknown;
+  // The layouts of keys that were read last; null where none were.
+  SplitLayoutsPtr layouts;
 };
 
 // Has the request mean the namespace that is known, unless it means another.
@@ -38,15 +45,29 @@ class KnownNamespaces {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(FullName(name));
     if (found == namespaces_.end()) return std::nullopt;
-    return found->second;
+    return found->second.known;
   }
   // Returns the mode that is known; kUnknown if none is.
   Mode ModeOf(const std::string& name) const {
     return Find(name).value_or(KnownNamespace()).mode;
   }
+  // Keeps what a server has told. The layouts of the same namespace stay.
   void Learn(const std::string& name, const KnownNamespace& told) {
     MutexLock lock(&mutex_);
-    namespaces_[FullName(name)] = told;
+    Entry& entry = namespaces_[FullName(name)];
+    Entry former = std::exchange(entry, {.known = told});
+    if (former.known.uid != told.uid) return;
+    entry.known.layouts = std::move(former.known.layouts);
+    entry.whole = std::move(former.whole);
+  }
+  // Keeps the layouts of the namespace that is known by that name, if any is.
+  // Null: its keys may be others by now.
+  void LearnLayouts(const std::string& name, SplitLayoutsPtr layouts) {
+    MutexLock lock(&mutex_);
+    const auto found = namespaces_.find(FullName(name));
+    if (found == namespaces_.end()) return;
+    if (layouts == nullptr) found->second.whole.clear();
+    found->second.known.layouts = std::move(layouts);
   }
   // Forgets whatever has that name, or the namespace of that uid alone.
   void Forget(const std::string& name,
@@ -54,16 +75,43 @@ class KnownNamespaces {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(FullName(name));
     if (found == namespaces_.end()) return;
-    if (!uid || found->second.uid == *uid) namespaces_.erase(found);
+    if (!uid || found->second.known.uid == *uid) namespaces_.erase(found);
+  }
+
+  // Returns whether SetKnownWhole was called for the key, and that was not
+  // forgotten since.
+  bool IsKnownWhole(const std::string& name, const std::string& key) const {
+    MutexLock lock(&mutex_);
+    const auto found = namespaces_.find(FullName(name));
+    return found != namespaces_.end() && found->second.whole.contains(key);
+  }
+  // Keeps that the key was found not to be in slices, so that later calls do
+  // not look again. May forget other keys.
+  void SetKnownWhole(const std::string& name, const std::string& key) {
+    MutexLock lock(&mutex_);
+    const auto found = namespaces_.find(FullName(name));
+    if (found == namespaces_.end()) return;
+    std::set<std::string>& whole = found->second.whole;
+    if (whole.size() >= kMostKnownWhole) whole.clear();
+    whole.insert(key);
   }
 
  private:
+  // Rather ask again than keep more.
+  static constexpr size_t kMostKnownWhole = 100'000;
+
+  struct Entry {
+    KnownNamespace known;
+    // Keys that are known not to be in slices.
+    std::set<std::string> whole = {};
+  };
+
   static std::string FullName(const std::string& name) {
     return name.empty() ? "default" : name;
   }
 
   mutable Mutex mutex_;
-  std::map<std::string, KnownNamespace> namespaces_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Entry> namespaces_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

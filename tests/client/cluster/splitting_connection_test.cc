@@ -1,5 +1,3 @@
-#include "client/cluster/splitting_connection.h"
-
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
+#include "client/cluster/cluster_connection.h"
 #include "client/internal/transfer/grpc_connection.h"
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
@@ -341,9 +340,8 @@ class SlowTransferTest : public ::testing::Test {
       return std::make_unique<SlowValues>(*std::move(connection),
                                           &num_transfers_, &waits_);
     };
-    return std::make_unique<SplittingConnection>(
-        std::make_unique<ClusterConnection>(ClusterServersOptions{
-            .addresses = {cluster_.address(0)}, .connect = connect}));
+    return std::make_unique<ClusterConnection>(ClusterServersOptions{
+        .addresses = {cluster_.address(0)}, .connect = connect});
   }
 
   const TestCluster cluster_{2, kSplitBytes};
@@ -421,9 +419,8 @@ class RefusedWaitTest : public ::testing::Test {
           *GrpcConnection::Create({.target = address, .server = known}),
           answer);
     };
-    SplittingConnection connection(
-        std::make_unique<ClusterConnection>(ClusterServersOptions{
-            .addresses = {cluster_.address(0)}, .connect = connect}));
+    ClusterConnection connection(ClusterServersOptions{
+        .addresses = {cluster_.address(0)}, .connect = connect});
     return Caller(connection, "").Await("late").status();
   }
 
