@@ -15,6 +15,9 @@
 namespace tensorkv {
 namespace {
 
+// Bounds how often all servers are asked where one is in the cluster no more.
+constexpr int kMostRounds = 4;
+
 // Calls that go to every server, and may be made again whatever some have done.
 template <typename Request>
 constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
@@ -68,7 +71,7 @@ Task<absl::Status> ClusterConnection::MakeAs(const Request& request,
   absl::StatusOr<ReplyTo<Request>> made = co_await task;
   if constexpr (kAsksAll<Request>) {
     // One that was asked is in the cluster no more: the others are asked again.
-    for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status()); ++i) {
+    for (int i = 1; i < kMostRounds && IsAtWrongServer(made.status()); ++i) {
       Request next = request;
       NameAttempt("#", i, next);
       made = co_await Route(next, limit);
@@ -104,10 +107,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::RouteToSnapshot(
 template <typename Request>
 Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Route(
     const Request& request, const CallLimit& limit) {
-  if constexpr (std::is_same_v<Request, SetRuleRequest>) {
-    CO_RETURN_IF_ERROR(co_await CheckTakesRule(request, limit));
-  } else if constexpr (std::is_same_v<Request, UpdateNamespaceRequest>) {
-    CO_RETURN_IF_ERROR(co_await CheckTakesGuard(request, limit));
+  if constexpr (std::is_same_v<Request, SetRuleRequest> ||
+                std::is_same_v<Request, UpdateNamespaceRequest>) {
+    CO_RETURN_IF_ERROR(co_await keys_.CheckTakes(request, limit));
   }
   std::vector<std::string> servers;
   if constexpr (kHasNamespace<Request>) {
@@ -118,7 +120,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Route(
   }
   if constexpr (requires(ReplyTo<Request> & reply) { Add(reply, reply); }) {
     CO_ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
-                        co_await AskEach(servers, request, limit));
+                        co_await servers_.AllOfEach(servers, request, limit));
     co_return SumOf(std::move(replies));
   } else {
     co_return co_await Change(servers, request, limit);

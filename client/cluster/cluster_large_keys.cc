@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/glob.h"
 #include "base/status_macros.h"
-#include "client/cluster/cluster_connection.h"
+#include "client/cluster/cluster_keys.h"
 #include "client/cluster/read_layouts.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/split_layout.h"
@@ -58,7 +58,7 @@ absl::Status Replace(const InitEntry& entry, const SplitLayout& layout,
 
 }  // namespace
 
-Task<absl::StatusOr<SplitLayoutsPtr>> ClusterConnection::Refresh(
+Task<absl::StatusOr<SplitLayoutsPtr>> ClusterKeys::Refresh(
     const std::string& name_space, const CallLimit& limit) {
   ListRequest request;
   request.set_namespace_(name_space);
@@ -74,7 +74,7 @@ Task<absl::StatusOr<SplitLayoutsPtr>> ClusterConnection::Refresh(
 
 // Values go only once all keys are there: what takes long to receive would
 // else be received again and again for the sake of a key that is not.
-Task<absl::StatusOr<SplitLayoutsPtr>> ClusterConnection::AwaitKeys(
+Task<absl::StatusOr<SplitLayoutsPtr>> ClusterKeys::AwaitKeys(
     const StatRequest& stat, SplitLayoutsPtr layouts, const CallLimit& limit) {
   CallLimit of_stat = limit;
   of_stat.destinations = {};
@@ -99,9 +99,9 @@ Task<absl::StatusOr<SplitLayoutsPtr>> ClusterConnection::AwaitKeys(
 }
 
 // Reads none of its rows, so that nothing but the answer has to come.
-Task<absl::Status> ClusterConnection::AwaitKey(const StatRequest& stat,
-                                               const std::string& key,
-                                               const CallLimit& limit) {
+Task<absl::Status> ClusterKeys::AwaitKey(const StatRequest& stat,
+                                         const std::string& key,
+                                         const CallLimit& limit) {
   PullRowsRequest wait;
   wait.name_space = stat.namespace_();
   wait.namespace_uid = stat.namespace_uid();
@@ -116,7 +116,7 @@ Task<absl::Status> ClusterConnection::AwaitKey(const StatRequest& stat,
   co_return none_read.status();
 }
 
-Task<absl::StatusOr<InitReply>> ClusterConnection::CreateKeys(
+Task<absl::StatusOr<InitReply>> ClusterKeys::CreateKeys(
     const InitRequest& request, const ClusterPlacement& placement,
     const CallLimit& limit) {
   std::vector<std::string> removed;
@@ -137,7 +137,7 @@ Task<absl::StatusOr<InitReply>> ClusterConnection::CreateKeys(
   co_return reply;
 }
 
-Task<absl::StatusOr<SplitLayouts>> ClusterConnection::PlanCreation(
+Task<absl::StatusOr<SplitLayouts>> ClusterKeys::PlanCreation(
     const InitRequest& request, const ClusterPlacement& placement,
     const CallLimit& limit, std::vector<std::string>& removed) {
   CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr existing,
@@ -171,7 +171,7 @@ Task<absl::StatusOr<SplitLayouts>> ClusterConnection::PlanCreation(
   co_return layouts;
 }
 
-Task<absl::StatusOr<bool>> ClusterConnection::QueryIsWhole(
+Task<absl::StatusOr<bool>> ClusterKeys::QueryIsWhole(
     const std::string& name_space, const std::string& key,
     const CallLimit& limit) {
   StatRequest request;
@@ -187,12 +187,12 @@ Task<absl::StatusOr<bool>> ClusterConnection::QueryIsWhole(
   co_return true;
 }
 
-Task<absl::StatusOr<bool>> ClusterConnection::QueryAllowsSlices(
+Task<absl::StatusOr<bool>> ClusterKeys::QueryAllowsSlices(
     const std::string& name_space, const CallLimit& limit) {
   DescribeNamespaceRequest request;
   request.set_namespace_(name_space);
   CO_ASSIGN_OR_RETURN(const DescribeNamespaceReply reply,
-                      co_await Route(request, limit));
+                      co_await servers_.AtHome(request, limit));
   const NamespaceStatus& status = reply.status();
   CO_ASSIGN_OR_RETURN(const NamespaceConfig config, FromProto(status.config()));
   co_return !config.gradient_guard.is_on() &&
@@ -202,8 +202,8 @@ Task<absl::StatusOr<bool>> ClusterConnection::QueryAllowsSlices(
       });
 }
 
-Task<absl::Status> ClusterConnection::CheckTakesRule(
-    const SetRuleRequest& request, const CallLimit& limit) {
+Task<absl::Status> ClusterKeys::CheckTakes(const SetRuleRequest& request,
+                                           const CallLimit& limit) {
   if (!NeedsWholeKeys(request.rule().name())) co_return absl::OkStatus();
   // The servers tell any other error.
   if (request.key_pattern().size() > kMaxPatternBytes) {
@@ -224,7 +224,7 @@ Task<absl::Status> ClusterConnection::CheckTakesRule(
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> ClusterConnection::CheckTakesGuard(
+Task<absl::Status> ClusterKeys::CheckTakes(
     const UpdateNamespaceRequest& request, const CallLimit& limit) {
   const bool sets_guard = absl::c_any_of(
       request.update_mask().paths(), [](const std::string& path) {

@@ -10,7 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cluster/cluster_connection.h"
+#include "client/cluster/cluster_keys.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
@@ -20,13 +20,6 @@
 
 namespace tensorkv {
 namespace {
-
-using KeyStatuses = google::protobuf::RepeatedPtrField<KeyStatus>;
-
-void MoveAll(KeyStatuses& from, KeyStatuses& to) {
-  to.Reserve(to.size() + from.size());
-  for (KeyStatus& status : from) to.Add(std::move(status));
-}
 
 // Ends a page before its first slice: it is the last page then, since no other
 // key comes after slices.
@@ -40,132 +33,109 @@ void EndBeforeSlices(ListReply& page) {
   page.clear_next_page_token();
 }
 
-// Returns the keys of `layouts` that belong on the page that the request asks
-// for, which ends with the last of them if no more fits.
-std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
-                                    const ListRequest& request,
-                                    ListReply& page) {
-  std::vector<std::string> keys;
+// Returns a Stat of the keys of `layouts` that belong on the page that the
+// request asks for, and says in `page` where the next one of such keys begins.
+// `end` is where the page of other keys ends; empty: it is the last.
+StatRequest StatOfPage(const SplitLayouts& layouts, const ListRequest& request,
+                       const std::string& end, ListReply& page) {
+  StatRequest stat;
+  stat.set_namespace_(request.namespace_());
+  stat.set_namespace_uid(request.namespace_uid());
+  if (request.has_at()) *stat.mutable_at() = request.at();
   for (const auto& [key, layout] : layouts) {
     if (!absl::StartsWith(key, request.prefix())) continue;
     if (!request.page_token().empty() && key <= request.page_token()) continue;
-    const std::string& end = page.next_page_token();
-    if (!end.empty() && key > end) continue;
+    if (!end.empty() && key > end) break;
     // Their statuses take a call about every slice.
-    if (request.page_size() > 0 && keys.size() == request.page_size()) {
-      page.set_next_page_token(keys.back());
-      // The statuses are in order.
-      auto& statuses = *page.mutable_keys();
-      const auto after =
-          absl::c_find_if(statuses, [&](const KeyStatus& status) {
-            return status.key() > page.next_page_token();
-          });
-      statuses.erase(after, statuses.end());
+    const auto num_keys = static_cast<uint32_t>(stat.keys_size());
+    if (request.page_size() > 0 && num_keys == request.page_size()) {
+      page.set_next_page_token(stat.keys().rbegin()[0]);
       break;
     }
-    keys.push_back(key);
+    stat.add_keys(key);
   }
-  return keys;
+  return stat;
 }
 
 }  // namespace
 
-Task<absl::StatusOr<StatReply>> ClusterConnection::StatThoseWhole(
-    const SplitLayouts* layouts, const StatRequest& request,
-    const CallLimit& limit) {
-  const auto stat = [&](const StatRequest& keys) {
-    return SnapshotIn(keys) != nullptr ? snapshots_.Read(keys, limit)
-                                       : MakeBy(layouts, keys, limit);
-  };
-  auto reply = co_await stat(request);
-  if (ReasonOf(reply.status()) != Reason::kKeyNotFound) co_return reply;
-  StatReply found;
-  for (const std::string& key : request.keys()) {
-    StatRequest one = request;
-    one.clear_keys();
-    one.add_keys(key);
-    reply = co_await stat(one);
-    if (ReasonOf(reply.status()) == Reason::kKeyNotFound) continue;
-    CO_RETURN_IF_ERROR(reply.status());
-    MoveAll(*reply->mutable_keys(), *found.mutable_keys());
-  }
-  co_return found;
-}
-
-Task<absl::StatusOr<ListReply>> ClusterConnection::Route(
-    const ListRequest& request, const CallLimit& limit) {
+Task<absl::StatusOr<ListReply>> ClusterKeys::List(const ListRequest& request,
+                                                  const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                       co_await servers_.Placement(limit));
-  CO_ASSIGN_OR_RETURN(ListReply page, co_await ListStored(request, limit));
+  std::vector<ListReply> pages(1);
+  CO_ASSIGN_OR_RETURN(pages[0], co_await ListStored(request, limit));
   // A caller who asks for slices gets them.
   if (placement->split_bytes == 0 ||
       absl::StartsWith(request.prefix(), kSliceMark)) {
+    co_return std::move(pages[0]);
+  }
+  EndBeforeSlices(pages[0]);
+  const uint64_t snapshot_number = pages[0].snapshot_number();
+  CO_ASSIGN_OR_RETURN(
+      ListReply large,
+      co_await ListInSlices(request, pages[0].next_page_token(), limit));
+  pages.push_back(std::move(large));
+  ListReply page = MergePages(std::move(pages), request.page_size());
+  page.set_snapshot_number(snapshot_number);
+  co_return page;
+}
+
+Task<absl::StatusOr<ListReply>> ClusterKeys::ListInSlices(
+    const ListRequest& request, const std::string& end,
+    const CallLimit& limit) {
+  Task<absl::StatusOr<SplitLayoutsPtr>> read =
+      request.has_at()
+          ? snapshots_.Layouts(request.namespace_(), request.at(), limit)
+          : Refresh(request.namespace_(), limit);
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts, co_await read);
+  ListReply page;
+  const StatRequest stat = StatOfPage(*layouts, request, end, page);
+  if (stat.keys().empty()) co_return page;
+  const auto ask = [&](const StatRequest& keys) {
+    return request.has_at() ? snapshots_.Read(keys, limit)
+                            : MakeBy(layouts.get(), keys, limit);
+  };
+  absl::StatusOr<StatReply> found = co_await ask(stat);
+  if (ReasonOf(found.status()) != Reason::kKeyNotFound) {
+    CO_RETURN_IF_ERROR(found.status());
+    page.mutable_keys()->Swap(found->mutable_keys());
     co_return page;
   }
-  EndBeforeSlices(page);
-  StatRequest split;
-  split.set_namespace_(request.namespace_());
-  split.set_namespace_uid(request.namespace_uid());
-  SplitLayoutsPtr layouts;
-  if (request.has_at()) {
-    *split.mutable_at() = request.at();
-    CO_ASSIGN_OR_RETURN(
-        layouts,
-        co_await snapshots_.Layouts(request.namespace_(), request.at(), limit));
-  } else {
-    CO_ASSIGN_OR_RETURN(layouts, co_await Refresh(request.namespace_(), limit));
-  }
-  for (std::string& key : KeysOnPage(*layouts, request, page)) {
-    split.add_keys(std::move(key));
-  }
-  if (split.keys().empty()) co_return page;
-  CO_ASSIGN_OR_RETURN(StatReply statuses,
-                      co_await StatThoseWhole(layouts.get(), split, limit));
-  auto& keys = *page.mutable_keys();
-  MoveAll(*statuses.mutable_keys(), keys);
-  absl::c_sort(keys, [](const KeyStatus& a, const KeyStatus& b) {
-    return a.key() < b.key();
-  });
-  const auto page_size =
-      static_cast<int>(std::min<uint32_t>(request.page_size(), keys.size()));
-  if (page_size > 0 && page_size < keys.size()) {
-    keys.erase(keys.begin() + page_size, keys.end());
-    page.set_next_page_token(keys[page_size - 1].key());
+  // Those that have all their slices are shown.
+  for (const std::string& key : stat.keys()) {
+    StatRequest one = stat;
+    one.clear_keys();
+    one.add_keys(key);
+    found = co_await ask(one);
+    if (ReasonOf(found.status()) == Reason::kKeyNotFound) continue;
+    CO_RETURN_IF_ERROR(found.status());
+    page.mutable_keys()->MergeFrom(found->keys());
   }
   co_return page;
 }
 
-Task<absl::StatusOr<ListReply>> ClusterConnection::ListStored(
+Task<absl::StatusOr<ListReply>> ClusterKeys::ListStored(
     const ListRequest& request, const CallLimit& limit) {
   if (request.has_at()) co_return co_await snapshots_.List(request, limit);
-  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                       co_await servers_.Placement(limit));
-  const std::string first = placement->servers.front().name;
-  for (int attempt = 0;; ++attempt) {
-    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                        co_await KnowAt(first, request.namespace_(),
-                                        request.namespace_uid(), limit));
-    ListRequest made = request;
-    NameUid(known, made);
-    Task<absl::StatusOr<ListReply>> task =
-        known.is_mirrored ? servers_.At(first, made, limit)
-                          : ListPlaced(made, placement, limit);
-    const absl::StatusOr<ListReply> page = co_await task;
-    const bool finds_another =
-        IsOfFormerNamespace(page.status()) && request.namespace_uid() == 0;
-    if (!finds_another || attempt == kMostAttempts) co_return page;
-    namespaces_.Forget(request.namespace_(), known.uid);
-  }
+  const std::string& first = placement->servers.front().name;
+  const auto list = [&](const ListRequest& made, const KnownNamespace& known) {
+    return known.is_mirrored ? servers_.At(first, made, limit)
+                             : ListPlaced(made, placement, limit);
+  };
+  co_return co_await namespaces_.MakeFor(first, request, limit, list);
 }
 
-Task<absl::StatusOr<ListReply>> ClusterConnection::ListPlaced(
+Task<absl::StatusOr<ListReply>> ClusterKeys::ListPlaced(
     const ListRequest& request, const PlacementPtr& known,
     const CallLimit& limit) {
   PlacementPtr placement = known;
   for (int fruitless = 0;;) {
     const std::vector<std::string> servers = NamesIn(*placement);
     CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
-                        co_await AskEach(servers, request, limit));
+                        co_await servers_.AllOfEach(servers, request, limit));
     const auto versions =
         pages | std::views::transform(&ListReply::placement_version);
     const uint64_t oldest = std::ranges::min(versions);

@@ -20,14 +20,6 @@
 namespace tensorkv {
 namespace {
 
-// Bounds how often a call goes to where the home has moved.
-constexpr int kMostMovesOfHome = 4;
-
-bool IsOfNoSnapshot(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kSnapshotNotFound || reason == Reason::kSnapshotLost;
-}
-
 // Returns whether the server lacks a key of the snapshot, or all of it.
 bool IsOfMissingPart(const absl::Status& status) {
   return ReasonOf(status) == Reason::kKeyNotFound || IsOfNoSnapshot(status) ||
@@ -69,7 +61,7 @@ Task<absl::StatusOr<KnownSnapshot>> ClusterSnapshots::Resolve(
   describe.set_namespace_(name_space);
   *describe.mutable_at() = at;
   CO_ASSIGN_OR_RETURN(const DescribeSnapshotReply reply,
-                      co_await AtHome(describe, limit));
+                      co_await servers_.AtHome(describe, limit));
   const KnownSnapshot known = KnownBy(reply.snapshot());
   known_.Learn(name_space, known);
   co_return known;
@@ -231,7 +223,7 @@ Task<absl::StatusOr<ListReply>> ClusterSnapshots::List(
       co_await Resolve(request.namespace_(), request.at(), limit));
   ListRequest made = request;
   SetSnapshot(known.reference(), made);
-  if (known.servers.empty()) co_return co_await AtHome(made, limit);
+  if (known.servers.empty()) co_return co_await servers_.AtHome(made, limit);
   CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                       co_await AskAll(made, known, limit));
   ListReply page = MergePages(std::move(pages), request.page_size());
@@ -247,10 +239,10 @@ Task<absl::Status> ClusterSnapshots::WhyLost(const std::string& name_space,
   DescribeSnapshotRequest describe;
   describe.set_namespace_(name_space);
   *describe.mutable_at() = known.reference();
-  CO_RETURN_IF_ERROR(co_await AtHome(describe, limit));
+  CO_RETURN_IF_ERROR(co_await servers_.AtHome(describe, limit));
   *describe.mutable_at() = LatestSnapshot(known.series);
   const absl::StatusOr<DescribeSnapshotReply> latest =
-      co_await AtHome(describe, limit);
+      co_await servers_.AtHome(describe, limit);
   co_return WithReason(
       absl::NotFoundError(absl::StrCat(
           "snapshot ", known.number, " of series \"", known.series,
@@ -264,41 +256,10 @@ Task<absl::Status> ClusterSnapshots::WhyLost(const std::string& name_space,
 
 // --- What there is -----------------------------------------------------------
 
-template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::AtHome(
-    const Request& request, const CallLimit& limit, std::string* answered_by) {
-  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
-                      co_await servers_.Placement(limit));
-  const std::string& name_space = NamespaceIn(request);
-  for (int attempt = 1;; ++attempt) {
-    const std::string home =
-        placement->servers[OwnerOf(*placement, name_space, "")].name;
-    if (answered_by != nullptr) *answered_by = home;
-    const absl::StatusOr<ReplyTo<Request>> reply =
-        co_await servers_.At(home, request, limit);
-    const bool has_moved = IsAtWrongServer(reply.status());
-    const bool may_have_moved = has_moved || IsOfNoSnapshot(reply.status());
-    if (!may_have_moved || attempt == kMostMovesOfHome) co_return reply;
-    const uint64_t told = VersionToldBy({reply.status()});
-    absl::StatusOr<PlacementPtr> newest = placement;
-    if (has_moved) {
-      newest = co_await servers_.NewerThan(placement, told, limit);
-    } else {
-      newest = co_await servers_.Refresh(limit);
-    }
-    // Where nobody answers, all stays as it is known.
-    if (!newest.ok()) co_return reply;
-    const std::string& next =
-        (*newest)->servers[OwnerOf(**newest, name_space, "")].name;
-    if (next == home) co_return reply;
-    placement = *newest;
-  }
-}
-
 Task<absl::StatusOr<DescribeSnapshotReply>> ClusterSnapshots::Make(
     const DescribeSnapshotRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(DescribeSnapshotReply reply,
-                      co_await AtHome(request, limit));
+                      co_await servers_.AtHome(request, limit));
   const KnownSnapshot known = KnownBy(reply.snapshot());
   if (known.servers.empty()) co_return reply;
   CO_ASSIGN_OR_RETURN(const auto home_first,
@@ -320,7 +281,7 @@ Task<absl::StatusOr<DeleteSnapshotReply>> ClusterSnapshots::Make(
     const DeleteSnapshotRequest& request, const CallLimit& limit) {
   known_.Forget(request.namespace_(), request.series());
   CO_ASSIGN_OR_RETURN(DeleteSnapshotReply reply,
-                      co_await AtHome(request, limit));
+                      co_await servers_.AtHome(request, limit));
   CO_ASSIGN_OR_RETURN(const auto home_first,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
   CO_RETURN_IF_ERROR(
@@ -336,14 +297,5 @@ template Task<absl::StatusOr<PullReply>> ClusterSnapshots::Read(
     const PullRowsRequest& request, const CallLimit& limit);
 template Task<absl::StatusOr<StatReply>> ClusterSnapshots::Read(
     const StatRequest& request, const CallLimit& limit);
-template Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::AtHome(
-    const CreateSnapshotRequest& request, const CallLimit& limit,
-    std::string* answered_by);
-template Task<absl::StatusOr<ListSnapshotsReply>> ClusterSnapshots::AtHome(
-    const ListSnapshotsRequest& request, const CallLimit& limit,
-    std::string* answered_by);
-template Task<absl::StatusOr<LeaseSnapshotReply>> ClusterSnapshots::AtHome(
-    const LeaseSnapshotRequest& request, const CallLimit& limit,
-    std::string* answered_by);
 
 }  // namespace tensorkv

@@ -105,15 +105,10 @@ class ClusterSnapshots {
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Make(const Request& request,
                                               const CallLimit& limit) {
-    return AtHome(request, limit);
+    return servers_.AtHome(request, limit);
   }
 
  private:
-  // Tells `answered_by`, if it is not null, which server has answered.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(
-      const Request& request, const CallLimit& limit,
-      std::string* answered_by = nullptr);
   // Keeps how the parts of a reading have ended.
   template <typename Request>
   struct Reading {

@@ -12,8 +12,14 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "client/cluster/cluster_servers.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/cluster/split_layout.h"
+#include "client/cluster/waits.h"
+#include "client/internal/calls/task.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -36,11 +42,53 @@ void NameUid(const KnownNamespace& known, Request& request) {
   if (NamespaceUidIn(request) == 0) SetNamespaceUid(known.uid, request);
 }
 
+// Returns what a server tells of a namespace.
+KnownNamespace KnownBy(const NamespaceStatus& status);
+
 // Keeps which namespace was there last, by its name. Another one may have the
 // name by now: servers refuse calls with the uid of one that they do not have,
 // and then it is forgotten. Thread-safe.
 class KnownNamespaces {
  public:
+  // `servers` outlives it.
+  explicit KnownNamespaces(ClusterServers* servers) : servers_(*servers) {}
+
+  // Returns which namespace is known by that name, and has that uid unless it
+  // is 0; asks the server where none is. It is one without uid where the server
+  // has none: the call that follows tells best what is wrong.
+  Task<absl::StatusOr<KnownNamespace>> KnowAt(const std::string& server,
+                                              const std::string& name_space,
+                                              uint64_t uid,
+                                              const CallLimit& limit);
+  // Asks the server, which has refused a call for `known`, what there is by
+  // now. Errors: NotFound · FailedPrecondition (NAMESPACE_REPLACED): the
+  // namespace is of another kind (mirrored or not).
+  Task<absl::Status> KnowAnew(const std::string& server,
+                              const std::string& name_space,
+                              const CallLimit& limit, KnownNamespace& known);
+  // Has `make` make the call for the namespace that KnowAt returns. Where it
+  // was replaced meanwhile, and the request itself names none by its uid, makes
+  // it again for the next.
+  template <typename Request, typename Make>
+  Task<absl::StatusOr<ReplyTo<Request>>> MakeFor(const std::string& server,
+                                                 const Request& request,
+                                                 const CallLimit& limit,
+                                                 const Make& make) {
+    for (int attempt = 0;; ++attempt) {
+      CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                          co_await KnowAt(server, NamespaceIn(request),
+                                          NamespaceUidIn(request), limit));
+      Request made = request;
+      NameUid(known, made);
+      NameAttempt("=", attempt, made);
+      absl::StatusOr<ReplyTo<Request>> reply = co_await make(made, known);
+      const bool finds_another =
+          IsOfFormerNamespace(reply.status()) && NamespaceUidIn(request) == 0;
+      if (!finds_another || attempt == kMostReplacements) co_return reply;
+      Forget(NamespaceIn(request), known.uid);
+    }
+  }
+
   std::optional<KnownNamespace> Find(const std::string& name) const {
     MutexLock lock(&mutex_);
     const auto found = namespaces_.find(FullName(name));
@@ -97,6 +145,8 @@ class KnownNamespaces {
   }
 
  private:
+  // Bounds how often a namespace may be replaced while a call is made.
+  static constexpr int kMostReplacements = 4;
   // Rather ask again than keep more.
   static constexpr size_t kMostKnownWhole = 100'000;
 
@@ -106,10 +156,16 @@ class KnownNamespaces {
     std::set<std::string> whole = {};
   };
 
+  // Asks a server which namespace has that name. A caller who may not know it
+  // is told of one without uid that is not mirrored. Errors: NotFound.
+  Task<absl::StatusOr<KnownNamespace>> AskAt(const std::string& server,
+                                             const std::string& name_space,
+                                             const CallLimit& limit);
   static std::string FullName(const std::string& name) {
     return name.empty() ? "default" : name;
   }
 
+  ClusterServers& servers_;
   mutable Mutex mutex_;
   std::map<std::string, Entry> namespaces_ ABSL_GUARDED_BY(mutex_);
 };

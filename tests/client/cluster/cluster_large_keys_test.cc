@@ -107,7 +107,7 @@ std::string RandomCall(const Caller& store, std::mt19937 random) {
   }
 }
 
-TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
+TEST(ClusterLargeKeysTest, AnswersAsOneStoreDoes) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   LocalConnection one;
@@ -130,7 +130,7 @@ TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
             TextOf(oracle.PullMany({{"large"}, {"small"}})));
 }
 
-TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
+TEST(ClusterLargeKeysTest, ListAndStatShowOneKey) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -162,7 +162,7 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
 }
 
 // Such as one whose Init broke off, or that goes while it is listed.
-TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
+TEST(ClusterLargeKeysTest, ListPassesOverAKeyThatLacksSlices) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -181,7 +181,7 @@ TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
   EXPECT_EQ(listed, "acd");
 }
 
-TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
+TEST(ClusterLargeKeysTest, KeyThatExistsIsCreatedAsOnOneStore) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -205,7 +205,7 @@ TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
   EXPECT_EQ(store.List()->keys_size(), 1);
 }
 
-TEST(SplittingConnectionTest, DeleteCountsKeys) {
+TEST(ClusterLargeKeysTest, DeleteCountsKeys) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -218,7 +218,7 @@ TEST(SplittingConnectionTest, DeleteCountsKeys) {
   EXPECT_EQ(store.Describe()->num_keys(), 0u);
 }
 
-TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
+TEST(ClusterLargeKeysTest, OtherClientsFindWhatOneHasChanged) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const std::unique_ptr<Connection> of_other = cluster.Connect();
@@ -241,7 +241,7 @@ TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
       IsOk());
 }
 
-TEST(SplittingConnectionTest, ValuesComeIntoMemoryOfTheCaller) {
+TEST(ClusterLargeKeysTest, ValuesComeIntoMemoryOfTheCaller) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   ASSERT_THAT(Caller(*connection, "").Init("w", Full(kLarge, 1)), IsOk());
@@ -259,7 +259,7 @@ TEST(SplittingConnectionTest, ValuesComeIntoMemoryOfTheCaller) {
   EXPECT_THAT(memory, IsFilledWith(1));
 }
 
-TEST(SplittingConnectionTest, RulesThatTakeNormsTakeWholeKeys) {
+TEST(ClusterLargeKeysTest, RulesThatTakeNormsTakeWholeKeys) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "n");
@@ -278,7 +278,7 @@ TEST(SplittingConnectionTest, RulesThatTakeNormsTakeWholeKeys) {
 }
 
 // The home would take the rule, as it has no slice.
-TEST(SplittingConnectionTest, RefusedRuleIsOnNoServer) {
+TEST(ClusterLargeKeysTest, RefusedRuleIsOnNoServer) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "n");
@@ -451,7 +451,7 @@ TEST_F(RefusedWaitTest, GoesOnWhereItMayBeMadeAgain) {
 }
 
 // Whoever knows a key as it was pushes to what it is now.
-TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
+TEST(ClusterLargeKeysTest, PushGoesByTheNewestLayout) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> ours = cluster.Connect();
   const std::unique_ptr<Connection> theirs = cluster.Connect();
@@ -475,7 +475,7 @@ TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
+TEST(ClusterLargeKeysTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> ours = cluster.Connect();
   const std::unique_ptr<Connection> one = cluster.ConnectToOne(0);
@@ -496,7 +496,7 @@ TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
 }
 
 // What a contribution weighs counts where it names no rows, too.
-TEST(SplittingConnectionTest, MeansOfRowsAreThoseOfOneServer) {
+TEST(ClusterLargeKeysTest, MeansOfRowsAreThoseOfOneServer) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller sync = Caller(*connection, "").In("sync");
@@ -525,7 +525,7 @@ TEST(SplittingConnectionTest, MeansOfRowsAreThoseOfOneServer) {
   EXPECT_EQ(elements.back(), 2);
 }
 
-TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {
+TEST(ClusterLargeKeysTest, RoundsOfSlicesCloseTogether) {
   const TestCluster cluster(3, kSplitBytes);
   const ClientOptions options = {.target = cluster.target(),
                                  .name_space = "sync"};

@@ -1,5 +1,7 @@
 // Calls about keys, at the servers that own them.
 
+#include "client/cluster/cluster_keys.h"
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -13,7 +15,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "client/canceller.h"
-#include "client/cluster/cluster_connection.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
 #include "client/cluster/placed_server.h"
@@ -131,8 +132,8 @@ bool HasEnded(Progress& progress, bool gives_up) {
 }  // namespace
 
 template <typename Request>
-requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>>
-ClusterConnection::Route(const Request& request, const CallLimit& limit) {
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::Make(
+    const Request& request, const CallLimit& limit) {
   if constexpr (kMayReadSnapshot<Request>) {
     if (SnapshotIn(request) != nullptr) {
       co_return co_await snapshots_.Read(request, limit);
@@ -154,7 +155,7 @@ ClusterConnection::Route(const Request& request, const CallLimit& limit) {
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeOfKeys(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeOfKeys(
     const Request& request, const ClusterPlacement& placement,
     const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
@@ -190,7 +191,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeOfKeys(
 }
 
 template <typename Request>
-Task<absl::StatusOr<SplitLayoutsPtr>> ClusterConnection::LayoutsFor(
+Task<absl::StatusOr<SplitLayoutsPtr>> ClusterKeys::LayoutsFor(
     const Request& request, const ClusterPlacement& placement,
     const CallLimit& limit) {
   if constexpr (std::is_same_v<Request, SetStateRequest> ||
@@ -214,9 +215,9 @@ Task<absl::StatusOr<SplitLayoutsPtr>> ClusterConnection::LayoutsFor(
   co_return layouts;
 }
 
-bool ClusterConnection::MayBeUnknown(const PushRequest& request,
-                                     const SplitLayouts& layouts,
-                                     const ClusterPlacement& placement) const {
+bool ClusterKeys::MayBeUnknown(const PushRequest& request,
+                               const SplitLayouts& layouts,
+                               const ClusterPlacement& placement) const {
   return absl::c_any_of(request.entries, [&](const PushEntry& entry) {
     const bool is_part = entry.skip || entry.rows != nullptr;
     const SplitLayout* const layout = FindLayout(&layouts, entry.key);
@@ -230,7 +231,7 @@ bool ClusterConnection::MayBeUnknown(const PushRequest& request,
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeBy(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeBy(
     const SplitLayouts* layouts, const Request& request,
     const CallLimit& limit) {
   std::optional<Request> next;
@@ -279,7 +280,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeBy(
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Publish(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::Publish(
     const SplitLayouts* layouts, const Request& request,
     const KnownNamespace& known, const CallLimit& limit) {
   Request bound = request;
@@ -316,14 +317,14 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::Publish(
 }
 
 template <typename Request>
-Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowFor(
+Task<absl::StatusOr<KnownNamespace>> ClusterKeys::KnowFor(
     const Request& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(PlacementPtr placement,
                       co_await servers_.Placement(limit));
   for (int attempt = 0;; ++attempt) {
-    absl::StatusOr<KnownNamespace> known =
-        co_await KnowAt(FirstOwner(*placement, request), NamespaceIn(request),
-                        NamespaceUidIn(request), limit);
+    absl::StatusOr<KnownNamespace> known = co_await namespaces_.KnowAt(
+        FirstOwner(*placement, request), NamespaceIn(request),
+        NamespaceUidIn(request), limit);
     if (!IsAtWrongServer(known.status()) || attempt == kMostAttempts) {
       co_return known;
     }
@@ -334,7 +335,7 @@ Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowFor(
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakePlaced(
     const SplitLayouts* layouts, const Request& request, KnownNamespace known,
     const CallLimit& limit, std::set<std::string>* published_by) {
   CO_ASSIGN_OR_RETURN(auto call, CallShares<Request>::Create(
@@ -367,7 +368,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
     // mirrored namespaces do.
     if ((finds_another || told <= placement->version) &&
         !progress.refused_by.empty()) {
-      CO_RETURN_IF_ERROR(co_await KnowAnew(
+      CO_RETURN_IF_ERROR(co_await namespaces_.KnowAnew(
           progress.refused_by, call.name_space(), limit, progress.known));
     }
     ++fruitless;
@@ -383,7 +384,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakePlaced(
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeMirrored(
     const SplitLayouts* layouts, const Request& request, KnownNamespace known,
     const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(auto call, CallShares<Request>::Create(
@@ -396,7 +397,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirrored(
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirroredPieces(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeMirroredPieces(
     const Request& request, KnownNamespace known, const CallLimit& limit) {
   const auto at = [&]<typename Other>(const std::string& server,
                                       const Other& other) {
@@ -423,8 +424,8 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirroredPieces(
       }
       const uint64_t told = VersionToldBy({reply.status()});
       if (told <= placement->version) {
-        CO_RETURN_IF_ERROR(
-            co_await KnowAnew(server, NamespaceIn(request), limit, known));
+        CO_RETURN_IF_ERROR(co_await namespaces_.KnowAnew(
+            server, NamespaceIn(request), limit, known));
       }
       CO_ASSIGN_OR_RETURN(placement,
                           co_await servers_.NewerThan(placement, told, limit));
@@ -433,7 +434,7 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeMirroredPieces(
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::CallFor(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::CallFor(
     const KnownNamespace& known, const std::string& server,
     const Request& request, const CallLimit& limit) {
   Request named = request;
@@ -442,11 +443,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::CallFor(
 }
 
 template <typename Request>
-Task<std::vector<absl::StatusOr<ReplyTo<Request>>>>
-ClusterConnection::MakeShares(const CallShares<Request>& call,
-                              absl::Span<const CallShare> shares, int attempt,
-                              const CallLimit& limit,
-                              Progress<Request>& progress) {
+Task<std::vector<absl::StatusOr<ReplyTo<Request>>>> ClusterKeys::MakeShares(
+    const CallShares<Request>& call, absl::Span<const CallShare> shares,
+    int attempt, const CallLimit& limit, Progress<Request>& progress) {
   const bool may_wait_in_vain =
       shares.size() > 1 && MayWaitInVain<Request>(progress.known.mode);
   progress.others = may_wait_in_vain ? std::make_shared<Canceller>() : nullptr;
@@ -463,10 +462,10 @@ ClusterConnection::MakeShares(const CallShares<Request>& call,
 }
 
 template <typename Request>
-void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
-                                    absl::Span<const CallShare> shares,
-                                    Replies<ReplyTo<Request>> answers,
-                                    Progress<Request>& progress) {
+void ClusterKeys::TakeAnswers(const CallShares<Request>& call,
+                              absl::Span<const CallShare> shares,
+                              Replies<ReplyTo<Request>> answers,
+                              Progress<Request>& progress) {
   progress.open.clear();
   progress.refusals.clear();
   progress.refused_by.clear();
@@ -496,7 +495,7 @@ void ClusterConnection::TakeAnswers(const CallShares<Request>& call,
 }
 
 template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeShare(
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeShare(
     const CallShares<Request>& call, const CallShare& share,
     const Progress<Request>& progress, int attempt, const CallLimit& limit) {
   Request request = call.Share(share.places);
@@ -525,34 +524,37 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterConnection::MakeShare(
 }
 
 // They are called from elsewhere.
-template Task<absl::StatusOr<ReplyTo<InitRequest>>> ClusterConnection::Route(
-    const InitRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<SetStateRequest>>>
-ClusterConnection::Route(const SetStateRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<GetStateRequest>>>
-ClusterConnection::Route(const GetStateRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<PushRequest>>> ClusterConnection::Route(
-    const PushRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<PushRowsRequest>>>
-ClusterConnection::Route(const PushRowsRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<PullRequest>>> ClusterConnection::Route(
-    const PullRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<PullRowsRequest>>>
-ClusterConnection::Route(const PullRowsRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<PushPullRequest>>>
-ClusterConnection::Route(const PushPullRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<StatRequest>>> ClusterConnection::Route(
-    const StatRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<DeleteRequest>>> ClusterConnection::Route(
-    const DeleteRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<InitRequest>>> ClusterConnection::MakeBy(
-    const SplitLayouts*, const InitRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<PullRowsRequest>>>
-ClusterConnection::MakeBy(const SplitLayouts*, const PullRowsRequest&,
-                          const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<StatRequest>>> ClusterConnection::MakeBy(
-    const SplitLayouts*, const StatRequest&, const CallLimit&);
-template Task<absl::StatusOr<ReplyTo<DeleteRequest>>> ClusterConnection::MakeBy(
-    const SplitLayouts*, const DeleteRequest&, const CallLimit&);
+template Task<absl::StatusOr<ReplyTo<InitRequest>>> ClusterKeys::Make(
+    const InitRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<SetStateRequest>>> ClusterKeys::Make(
+    const SetStateRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<GetStateRequest>>> ClusterKeys::Make(
+    const GetStateRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<PushRequest>>> ClusterKeys::Make(
+    const PushRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<PushRowsRequest>>> ClusterKeys::Make(
+    const PushRowsRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<PullRequest>>> ClusterKeys::Make(
+    const PullRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<PullRowsRequest>>> ClusterKeys::Make(
+    const PullRowsRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<PushPullRequest>>> ClusterKeys::Make(
+    const PushPullRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<StatRequest>>> ClusterKeys::Make(
+    const StatRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<DeleteRequest>>> ClusterKeys::Make(
+    const DeleteRequest& request, const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<InitRequest>>> ClusterKeys::MakeBy(
+    const SplitLayouts* layouts, const InitRequest& request,
+    const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<PullRowsRequest>>> ClusterKeys::MakeBy(
+    const SplitLayouts* layouts, const PullRowsRequest& request,
+    const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<StatRequest>>> ClusterKeys::MakeBy(
+    const SplitLayouts* layouts, const StatRequest& request,
+    const CallLimit& limit);
+template Task<absl::StatusOr<ReplyTo<DeleteRequest>>> ClusterKeys::MakeBy(
+    const SplitLayouts* layouts, const DeleteRequest& request,
+    const CallLimit& limit);
 
 }  // namespace tensorkv
