@@ -30,6 +30,7 @@ namespace {
 using ::tensorkv::testing::Background;
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::Caller;
+using ::tensorkv::testing::ElementsOf;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::HasTensor;
@@ -38,6 +39,7 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::tensorkv::testing::TestCluster;
+using ::tensorkv::testing::Vector;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
