@@ -11,17 +11,18 @@
 
 namespace tensorkv {
 
-// A call with little payload is one message in each direction. One with more
-// goes as a stream of parts, so that sending, receiving and copying overlap
-// and a call may be of any size; one with much more as several such streams,
-// its stripes, each on a connection of its own. The defaults choose by size;
-// the extremes force one way or the other.
+// A call with little payload is one message in each direction. More goes as a
+// stream of parts, so that sending, receiving and copying overlap and a call
+// may be of any size; much more as several such streams, its stripes, each on a
+// connection of its own. This side decides how tensors of requests go, and the
+// server how values come: it knows how many they are. The defaults choose by
+// size; the extremes force one way or the other.
 struct TransferOptions {
-  // Calls with less payload are one message. Lists of tensors so small that
-  // their parts would cost more than they gain are one message too, as long as
-  // that is within the message limit. Pulls of such lists come in batches of
-  // whole values where they are expected to bring half as much or more, unless
-  // they are started, or go into memory of the caller.
+  // Less payload goes in one message. Lists of tensors that are pushed, and so
+  // small that their parts would cost more than they gain, are one message too,
+  // as long as that is within the message limit. Values of so many bytes or
+  // more come by a ticket: the reply says what they are, and streams bring
+  // them.
   uint64_t stream_threshold_bytes = uint64_t{2} << 20;
 
   // The longest part, before its few bytes of metadata; the message limit

@@ -138,6 +138,8 @@ struct PullRequest {
   uint64_t namespace_uid = 0;
   // The longest reply that the caller takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
+  // From how many bytes on the values come by a ticket; 0: never.
+  uint64_t ticket_from_bytes = 0;
   // The snapshot that is read; nothing: the present values.
   std::optional<SnapshotReference> at;
   // Asks for what has changed since what the caller holds.
@@ -183,8 +185,17 @@ struct Value {
   RefPtr<const ValueChange> change;
 };
 
+// Names values that a server holds for a PullStream.
+struct Ticket {
+  std::string id;
+  // Counts the bytes of all values together.
+  uint64_t size_bytes = 0;
+};
+
 struct PullReply {
   std::vector<Value> values;
+  // Where it is there, the encoded reply has no elements of the values.
+  std::optional<Ticket> ticket;
   // The number of the snapshot that was read; 0 if it was none.
   uint64_t snapshot_number = 0;
 };
@@ -193,6 +204,7 @@ struct PullReply {
 // fields does.
 struct PushPullRequest : PushRequest {
   uint64_t max_reply_bytes = 0;
+  uint64_t ticket_from_bytes = 0;
   DType dtype = DType::kUnknown;
 };
 
@@ -236,6 +248,7 @@ struct GetStateRequest {
   uint64_t namespace_uid = 0;
   // The longest reply that the caller takes; 0 sets no bound.
   uint64_t max_reply_bytes = 0;
+  uint64_t ticket_from_bytes = 0;
 };
 
 using SetStateReply = InitReply;

@@ -49,10 +49,9 @@ using StripeFields =
            Number<v1::Stripe::kCountFieldNumber, &Stripe::count>,
            Fixed<v1::Stripe::kGroupFieldNumber, &Stripe::group>>;
 
-// Stripes are in the same field of manifests and of the requests of pulls.
+// Stripes are in the same field of all manifests.
 inline constexpr int kStripeNumber = v1::PushManifest::kStripeFieldNumber;
 static_assert(kStripeNumber == v1::InitManifest::kStripeFieldNumber);
-static_assert(kStripeNumber == v1::PullStreamRequest::kStripeFieldNumber);
 
 // The only stripe of a call is left out.
 inline void WriteStripe(const Stripe& stripe, WireWriter& out) {

@@ -99,13 +99,14 @@ struct Number {
   }
 };
 
-// The bound that a request has on its reply.
-template <int kNumber, auto kMember>
-struct MaxReplyBytes : Number<kNumber, kMember> {
+// One of the ReplyBounds of a request.
+template <int kNumber, auto kMember, uint64_t ReplyBounds::*kBound>
+struct ReplyBound : Number<kNumber, kMember> {
   template <typename T>
   static void Write(const T& request, WireWriter& out) {
+    const std::optional<ReplyBounds>& bounds = out.options().reply_bounds;
     out.Number(NumberTag(kNumber),
-               out.options().max_reply_bytes.value_or(request.*kMember));
+               bounds ? (*bounds).*kBound : request.*kMember);
   }
 };
 

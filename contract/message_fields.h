@@ -103,13 +103,21 @@ using PushFields = Fields<
     Between...,
     Entries<EntryFields, Proto::kEntriesFieldNumber, &PushRequest::entries>>;
 
+template <typename Proto, typename Request>
+using MaxReplyBytes =
+    ReplyBound<Proto::kMaxReplyBytesFieldNumber, &Request::max_reply_bytes,
+               &ReplyBounds::max_reply_bytes>;
+template <typename Proto, typename Request>
+using TicketFromBytes =
+    ReplyBound<Proto::kTicketFromBytesFieldNumber, &Request::ticket_from_bytes,
+               &ReplyBounds::ticket_from_bytes>;
+
 // Lists the fields of a pull before its dtype and its entries.
 template <typename Proto>
 using PullFields =
     Fields<ReadFields<Proto, PullRequest>,
            Number<Proto::kWaitForKeysFieldNumber, &PullRequest::wait_for_keys>,
-           MaxReplyBytes<Proto::kMaxReplyBytesFieldNumber,
-                         &PullRequest::max_reply_bytes>>;
+           MaxReplyBytes<Proto, PullRequest>>;
 
 // Bounds a PullChanges, so that it names each encoding some times at most:
 // calls that wait keep it.
@@ -148,6 +156,7 @@ struct FieldsOf<PullRequest>
              Generated<v1::PullRequest::kAtFieldNumber, &PullRequest::at>,
              Generated<v1::PullRequest::kChangesFieldNumber,
                        &PullRequest::changes, kMaxChangesBytes>,
+             TicketFromBytes<v1::PullRequest, PullRequest>,
              Entries<PullEntryFields, v1::PullRequest::kEntriesFieldNumber,
                      &PullRequest::entries>> {};
 template <>
@@ -155,14 +164,15 @@ struct FieldsOf<PullRowsRequest>
     : Fields<
           PullFields<v1::PullRowsRequest>,
           Generated<v1::PullRowsRequest::kAtFieldNumber, &PullRequest::at>,
+          TicketFromBytes<v1::PullRowsRequest, PullRequest>,
           Entries<PullRowsEntryFields, v1::PullRowsRequest::kEntriesFieldNumber,
                   &PullRequest::entries>> {};
 template <>
 struct FieldsOf<GetStateRequest>
     : Fields<
           ReadFields<v1::GetStateRequest, GetStateRequest>,
-          MaxReplyBytes<v1::GetStateRequest::kMaxReplyBytesFieldNumber,
-                        &GetStateRequest::max_reply_bytes>,
+          MaxReplyBytes<v1::GetStateRequest, GetStateRequest>,
+          TicketFromBytes<v1::GetStateRequest, GetStateRequest>,
           Entries<GetStateEntryFields, v1::GetStateRequest::kEntriesFieldNumber,
                   &GetStateRequest::entries>> {};
 
@@ -179,11 +189,27 @@ struct PushInPushPull {
 };
 template <>
 struct FieldsOf<PushPullRequest>
-    : Fields<MaxReplyBytes<v1::PushPullRequest::kMaxReplyBytesFieldNumber,
-                           &PushPullRequest::max_reply_bytes>,
+    : Fields<MaxReplyBytes<v1::PushPullRequest, PushPullRequest>,
              Choice<v1::PushPullRequest::kDtypeFieldNumber,
                     &PushPullRequest::dtype>,
+             TicketFromBytes<v1::PushPullRequest, PushPullRequest>,
              PushInPushPull> {};
+
+// The ticket of a reply with values. Those have no elements then.
+struct TicketOfReply {
+  using InnerFields =
+      Fields<Bytes<v1::Ticket::kIdFieldNumber, &Ticket::id>,
+             Number<v1::Ticket::kSizeBytesFieldNumber, &Ticket::size_bytes>>;
+  using Inner = Message<InnerFields, v1::PullResponse::kTicketFieldNumber,
+                        &PullReply::ticket>;
+  static void Read(MessageReader& in, PullReply& reply) {
+    Inner::Read(in, reply);
+    if (reply.ticket) in.LeaveOutElements();
+  }
+  static void Write(const PullReply& reply, WireWriter& out) {
+    Inner::Write(reply, out);
+  }
+};
 
 // Other replies with results, or with values, have the same form.
 template <>
@@ -196,6 +222,7 @@ template <>
 struct FieldsOf<PullReply>
     : Fields<Number<v1::PullResponse::kSnapshotNumberFieldNumber,
                     &PullReply::snapshot_number>,
+             TicketOfReply,
              Entries<ValueFields, v1::PullResponse::kValuesFieldNumber,
                      &PullReply::values>> {};
 static_assert(RunTag(v1::PushResponse::kResultsFieldNumber) ==
@@ -204,6 +231,13 @@ template <typename Proto>
 inline constexpr bool kHasValuesOfAPull =
     RunTag(Proto::kValuesFieldNumber) ==
     RunTag(v1::PullResponse::kValuesFieldNumber);
+template <typename Proto>
+inline constexpr bool kHasTicketOfAPull =
+    RunTag(Proto::kTicketFieldNumber) ==
+    RunTag(v1::PullResponse::kTicketFieldNumber);
+static_assert(kHasTicketOfAPull<v1::PushPullResponse> &&
+              kHasTicketOfAPull<v1::PullRowsResponse> &&
+              kHasTicketOfAPull<v1::GetStateResponse>);
 static_assert(kHasValuesOfAPull<v1::PushPullResponse> &&
               kHasValuesOfAPull<v1::PullRowsResponse> &&
               kHasValuesOfAPull<v1::GetStateResponse> &&
@@ -219,7 +253,6 @@ static_assert(kChunkManifest == RunTag(v1::PullChunk::kManifestFieldNumber));
 inline constexpr Tag kChunkPart = RunTag(v1::PushChunk::kPartFieldNumber);
 static_assert(kChunkPart == RunTag(v1::InitChunk::kPartFieldNumber));
 static_assert(kChunkPart == RunTag(v1::PullChunk::kPartFieldNumber));
-inline constexpr Tag kChunkBatch = RunTag(v1::PullChunk::kBatchFieldNumber);
 
 }  // namespace tensorkv::wire
 

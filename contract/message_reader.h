@@ -35,6 +35,9 @@ class MessageReader : public WireReader {
                 uint64_t message_bytes, uint32_t max_entries, Elements elements,
                 std::vector<PayloadRange>* payloads);
 
+  // Has the tensors that are yet to be read be without elements.
+  void LeaveOutElements() { elements_ = Elements::kLeftOut; }
+
   uint32_t max_entries() const { return max_entries_; }
   std::vector<PayloadRange>& payloads() const { return payloads_; }
 
@@ -86,7 +89,7 @@ class MessageReader : public WireReader {
   void AddPayload(uint64_t size_bytes);
 
   const uint32_t max_entries_;
-  const Elements elements_;
+  Elements elements_;
   std::vector<PayloadRange>& payloads_;
   // Holds the bytes before the elements of the last tensor, from its tag on. It
   // is empty if these were not in one chunk, or more.

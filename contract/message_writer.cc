@@ -63,29 +63,6 @@ EncodedMessage EncodeManifestOf(const Request& request, const Stripe& stripe) {
                 });
 }
 
-// Encodes a PullStreamRequest with the call in the field `kNumber`.
-template <int kNumber, typename Call, typename Request>
-EncodedMessage EncodePullStreamOf(const Request& request,
-                                  const PullStreamOptions& options,
-                                  BufferPool* pool) {
-  using Proto = v1::PullStreamRequest;
-  return Encode(request.entries, {.pool = pool}, [&](WireWriter& out) {
-    const auto write_call_if = [&](bool is_next) {
-      if (!is_next) return;
-      out.Message(RunTag(kNumber),
-                  [&] { FieldsOf<Call>::Write(request, out); });
-    };
-    write_call_if(kNumber > Proto::kAllowBatchesFieldNumber);
-    out.Number(wire::NumberTag(Proto::kAllowBatchesFieldNumber),
-               options.allow_batches);
-    write_call_if(kNumber == Proto::kPullRowsFieldNumber);
-    out.Number(wire::NumberTag(Proto::kMaxPartBytesFieldNumber),
-               options.max_part_bytes);
-    wire::WriteStripe(options.stripe, out);
-    write_call_if(kNumber < wire::kStripeNumber);
-  });
-}
-
 // A call of rows is one if an entry has some.
 template <typename Request>
 bool IsOfRows(const Request& request) {
@@ -93,36 +70,20 @@ bool IsOfRows(const Request& request) {
                      [](const auto& entry) { return bool{entry.rows}; });
 }
 
-void WriteValues(absl::Span<const Value> values, uint64_t snapshot_number,
-                 WireWriter& out) {
-  wire::WriteEntries<wire::ValueFields>(
-      RunTag(v1::PullResponse::kValuesFieldNumber), values, out);
-  out.Number(wire::NumberTag(v1::PullResponse::kSnapshotNumberFieldNumber),
-             snapshot_number);
-}
-
-// Encodes a PullChunk with values in the field `tag`.
-EncodedMessage EncodePullChunk(wire::Tag tag, absl::Span<const Value> values,
-                               uint64_t snapshot_number, Elements elements) {
-  return Encode(values, {.elements = elements}, [&](WireWriter& out) {
-    out.Message(tag, [&] { WriteValues(values, snapshot_number, out); });
-  });
-}
-
 }  // namespace
 
 template <typename Request>
 EncodedMessage EncodeRequest(const Request& request,
-                             std::optional<uint64_t> max_reply_bytes,
+                             std::optional<wire::ReplyBounds> bounds,
                              BufferPool* pool) {
   return Encode(
-      request.entries, {.pool = pool, .max_reply_bytes = max_reply_bytes},
+      request.entries, {.pool = pool, .reply_bounds = bounds},
       [&](WireWriter& out) { FieldsOf<Request>::Write(request, out); });
 }
 
-#define TENSORKV_INSTANTIATE(Request)                   \
-  template EncodedMessage EncodeRequest(const Request&, \
-                                        std::optional<uint64_t>, BufferPool*)
+#define TENSORKV_INSTANTIATE(Request)    \
+  template EncodedMessage EncodeRequest( \
+      const Request&, std::optional<wire::ReplyBounds>, BufferPool*)
 TENSORKV_INSTANTIATE(InitRequest);
 TENSORKV_INSTANTIATE(SetStateRequest);
 TENSORKV_INSTANTIATE(PushRequest);
@@ -161,24 +122,6 @@ EncodedMessage EncodeManifest(const PushPullRequest& request,
                           PushPullRequest>(request, stripe);
 }
 
-EncodedMessage EncodePullStream(const PullRequest& request,
-                                const PullStreamOptions& options,
-                                BufferPool* pool) {
-  if (IsOfRows(request)) {
-    return EncodePullStreamOf<v1::PullStreamRequest::kPullRowsFieldNumber,
-                              PullRowsRequest>(request, options, pool);
-  }
-  return EncodePullStreamOf<v1::PullStreamRequest::kPullFieldNumber,
-                            PullRequest>(request, options, pool);
-}
-
-EncodedMessage EncodePullStream(const GetStateRequest& request,
-                                const PullStreamOptions& options,
-                                BufferPool* pool) {
-  return EncodePullStreamOf<v1::PullStreamRequest::kGetStateFieldNumber,
-                            GetStateRequest>(request, options, pool);
-}
-
 EncodedMessage EncodePushReply(const PushReply& reply) {
   return Encode(reply.results, {}, [&](WireWriter& out) {
     FieldsOf<PushReply>::Write(reply, out);
@@ -186,20 +129,19 @@ EncodedMessage EncodePushReply(const PushReply& reply) {
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) {
-  return Encode(reply.values, {}, [&](WireWriter& out) {
-    WriteValues(reply.values, reply.snapshot_number, out);
+  const Elements elements =
+      reply.ticket ? Elements::kLeftOut : Elements::kPresent;
+  return Encode(reply.values, {.elements = elements}, [&](WireWriter& out) {
+    FieldsOf<PullReply>::Write(reply, out);
   });
 }
 
-EncodedMessage EncodePullBatch(absl::Span<const Value> values,
-                               uint64_t snapshot_number) {
-  return EncodePullChunk(wire::kChunkBatch, values, snapshot_number,
-                         Elements::kPresent);
-}
-
 EncodedMessage EncodePullManifest(const PullReply& reply) {
-  return EncodePullChunk(wire::kChunkManifest, reply.values,
-                         reply.snapshot_number, Elements::kLeftOut);
+  return Encode(reply.values, {.elements = Elements::kLeftOut},
+                [&](WireWriter& out) {
+                  out.Message(wire::kChunkManifest,
+                              [&] { FieldsOf<PullReply>::Write(reply, out); });
+                });
 }
 
 }  // namespace tensorkv

@@ -21,20 +21,20 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/types/span.h"
 #include "contract/data_requests.h"
 #include "contract/encoded_message.h"
 #include "contract/stream_requests.h"
+#include "contract/wire_writer.h"
 #include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
-// Encodes a request of data_requests.h. Where it has a bound on its reply,
-// `max_reply_bytes` takes the place of that, if it is given.
+// Encodes a request of data_requests.h. Where it has bounds of its reply,
+// `bounds` take the place of them, if they are given.
 template <typename Request>
 EncodedMessage EncodeRequest(
     const Request& request,
-    std::optional<uint64_t> max_reply_bytes = std::nullopt,
+    std::optional<wire::ReplyBounds> bounds = std::nullopt,
     BufferPool* pool = nullptr);
 
 // Encodes the first message of a stream: the manifest of a call, its tensors
@@ -47,15 +47,6 @@ EncodedMessage EncodeManifest(const PushRequest& request, const Stripe& stripe);
 EncodedMessage EncodeManifest(const PushPullRequest& request,
                               const Stripe& stripe);
 
-// Encodes a PullStreamRequest of the call. A PullRequest whose entries have
-// rows is written as a PullRowsRequest.
-EncodedMessage EncodePullStream(const PullRequest& request,
-                                const PullStreamOptions& options,
-                                BufferPool* pool = nullptr);
-EncodedMessage EncodePullStream(const GetStateRequest& request,
-                                const PullStreamOptions& options,
-                                BufferPool* pool = nullptr);
-
 // Encodes a PushResponse or PushRowsResponse, which have the same form.
 EncodedMessage EncodePushReply(const PushReply& reply);
 
@@ -65,11 +56,8 @@ EncodedMessage EncodePushReply(const PushReply& reply);
 inline constexpr uint64_t kMaxValueOverheadBytes = 216;
 
 // Encodes a PullResponse or another reply with values, all of which have the
-// same form.
+// same form. Leaves out their elements where there is a ticket.
 EncodedMessage EncodePullReply(const PullReply& reply);
-// Encodes a PullChunk with a batch of values.
-EncodedMessage EncodePullBatch(absl::Span<const Value> values,
-                               uint64_t snapshot_number = 0);
 // Encodes a PullChunk with the manifest of the values.
 EncodedMessage EncodePullManifest(const PullReply& reply);
 

@@ -22,19 +22,6 @@ void ReadFields(MessageReader& in, Call& call) {
   wire::FieldsOf<Call>::Read(in, call);
 }
 
-// Other streams go through the generated code.
-void ReadFields(MessageReader& in, PullStreamRequest& stream) {
-  using Proto = v1::PullStreamRequest;
-  if (!in.Accept(wire::RunTag(Proto::kPullFieldNumber))) return in.Fail();
-  in.ReadMessage([&] { ReadFields(in, stream.request); });
-  wire::Fields<
-      wire::Number<Proto::kMaxPartBytesFieldNumber,
-                   &PullStreamOptions::max_part_bytes>,
-      wire::Number<Proto::kAllowBatchesFieldNumber,
-                   &PullStreamOptions::allow_batches>>::Read(in,
-                                                             stream.options);
-}
-
 // Returns the error of `in`; OK if all of the message was read.
 absl::Status Finish(WireReader& in, uint64_t message_bytes) {
   if (in.ok() && in.position() != message_bytes) in.Fail();
@@ -82,19 +69,9 @@ TENSORKV_INSTANTIATE(PushPullRequest);
 TENSORKV_INSTANTIATE(PullRequest);
 TENSORKV_INSTANTIATE(PullRowsRequest);
 TENSORKV_INSTANTIATE(GetStateRequest);
-TENSORKV_INSTANTIATE(PullStreamRequest);
 TENSORKV_INSTANTIATE(PullReply);
 TENSORKV_INSTANTIATE(PushReply);
 #undef TENSORKV_INSTANTIATE
-
-absl::Status ReadPullBatch(ZeroCopyInputStream* stream, uint64_t message_bytes,
-                           uint32_t max_entries, Decoded<PullReply>* decoded) {
-  MessageReader in(stream, message_bytes, max_entries, Elements::kPresent,
-                   &decoded->payloads);
-  if (!in.Accept(wire::kChunkBatch)) in.Fail();
-  in.ReadMessage([&] { ReadFields(in, decoded->call); });
-  return Finish(in, message_bytes);
-}
 
 bool ReadPayloads(ZeroCopyInputStream* in,
                   absl::Span<const PayloadRange> payloads,
@@ -114,6 +91,16 @@ bool ReadPayloads(ZeroCopyInputStream* in,
 bool CopyRange(ZeroCopyInputStream* in, PayloadRange range, char* destination) {
   WireReader reader(in, kNoLimit);
   return CopyNext(reader, range, destination);
+}
+
+bool CopyBytes(ZeroCopyInputStream* in, uint64_t offset,
+               absl::Span<const absl::Span<char>> destinations) {
+  WireReader reader(in, kNoLimit);
+  reader.Skip(offset);
+  for (const absl::Span<char> destination : destinations) {
+    reader.Copy(destination.size(), destination.data());
+  }
+  return reader.ok();
 }
 
 }  // namespace tensorkv

@@ -33,7 +33,6 @@
 #include "absl/types/span.h"
 #include "contract/data_requests.h"
 #include "contract/encoded_message.h"
-#include "contract/stream_requests.h"
 #include "google/protobuf/io/zero_copy_stream.h"
 
 namespace tensorkv {
@@ -57,21 +56,15 @@ struct Decoded {
 };
 
 // Reads the first `message_bytes` of `in`, below 2 GiB, as the message of a
-// `Call`: a request or reply of data_requests.h that has entries, or a
-// PullStreamRequest. Reads no more than
-// `max_entries` entries.
+// `Call`: a request or reply of data_requests.h that has entries. Reads no more
+// than `max_entries` entries. The tensors of a reply with a ticket have no
+// elements, whatever `elements` says.
 // Errors: InvalidArgument (malformed, or not in the usual form) · Unimplemented
 // (ENCODING_UNKNOWN).
 template <typename Call>
 absl::StatusOr<Decoded<Call>> ReadCall(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries, Elements elements = Elements::kPresent);
-
-// Reads a PullChunk with a batch, and adds its values to those of `decoded`, up
-// to `max_entries` in all. If it fails, some of its values may have been added.
-absl::Status ReadPullBatch(google::protobuf::io::ZeroCopyInputStream* in,
-                           uint64_t message_bytes, uint32_t max_entries,
-                           Decoded<PullReply>* decoded);
 
 // Copies each payload into the memory of its tensor; `in` starts at the first
 // byte of the message. A tensor whose payload is empty is left alone and may
@@ -88,6 +81,10 @@ bool ReadPayloads(google::protobuf::io::ZeroCopyInputStream* in,
 // ends before the range does.
 bool CopyRange(google::protobuf::io::ZeroCopyInputStream* in,
                PayloadRange range, char* destination);
+// Copies the bytes of `in` from `offset` on to the destinations, one after the
+// other. Returns false if `in` ends before.
+bool CopyBytes(google::protobuf::io::ZeroCopyInputStream* in, uint64_t offset,
+               absl::Span<const absl::Span<char>> destinations);
 
 }  // namespace tensorkv
 

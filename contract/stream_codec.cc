@@ -1,6 +1,7 @@
 #include "contract/stream_codec.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "contract/message_fields.h"
@@ -30,6 +31,27 @@ EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor,
   out.Message(wire::kChunkPart, [&] {
     out.Bytes(kPartData, wire::Payload{tensor.buffer(), data});
     PartFields::Write(part, out);
+  });
+  return std::move(out).Finish();
+}
+
+EncodedMessage EncodeRun(absl::Span<const PartRange> ranges,
+                         absl::Span<const Value> values) {
+  std::vector<wire::Payload> payloads;
+  payloads.reserve(ranges.size());
+  size_t copied_bytes = 0;
+  for (const PartRange& range : ranges) {
+    const Tensor& tensor = values[range.entry].tensor;
+    payloads.push_back(
+        {tensor.buffer(), {tensor.data() + range.offset, range.size_bytes}});
+    if (range.size_bytes <= wire::kMaxCopiedBytes) {
+      copied_bytes += range.size_bytes;
+    }
+  }
+  wire::WireWriter out({.likely_bytes = kPartOverheadBytes + copied_bytes});
+  out.Message(wire::kChunkPart, [&] {
+    out.Bytes(kPartData, payloads);
+    PartFields::Write(ranges.front(), out);
   });
   return std::move(out).Finish();
 }

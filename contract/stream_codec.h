@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
+#include "contract/data_requests.h"
 #include "contract/encoded_message.h"
 #include "contract/payload_reader.h"
 #include "contract/stripe_range.h"
@@ -27,6 +29,12 @@ inline constexpr uint64_t kPartOverheadBytes = 64;
 // REQUIRES: the part lies within the tensor, which has host memory.
 EncodedMessage EncodePart(const PartRange& part, const Tensor& tensor,
                           uint64_t tensor_offset = 0);
+
+// Encodes a chunk with a part of a PullStream: the bytes that `ranges` name of
+// `values`, which follow one another. REQUIRES: there is a range; the values
+// have host memory.
+EncodedMessage EncodeRun(absl::Span<const PartRange> ranges,
+                         absl::Span<const Value> values);
 
 // A part as it lies in an encoded chunk.
 struct EncodedPart {

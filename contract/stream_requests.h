@@ -5,8 +5,6 @@
 
 #include <cstdint>
 
-#include "contract/data_requests.h"
-
 namespace tensorkv {
 
 // Says which of the `count` streams of a call one stream is. A count of 0 on
@@ -19,20 +17,6 @@ struct Stripe {
   uint64_t group = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
-};
-
-// Says how the values of a pull are to come.
-struct PullStreamOptions {
-  Stripe stripe;
-  uint64_t max_part_bytes = 0;
-  // Allows the server to answer with batches of values, without a manifest.
-  bool allow_batches = false;
-};
-
-// A PullStreamRequest with a Pull.
-struct PullStreamRequest {
-  PullRequest request;
-  PullStreamOptions options;
 };
 
 }  // namespace tensorkv

@@ -12,6 +12,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/encoded_message.h"
 #include "contract/wire_tags.h"
@@ -93,6 +94,12 @@ class TensorHeader {
   size_t size_ = 0;
 };
 
+// What a request says of the size of its reply: data.proto explains the fields.
+struct ReplyBounds {
+  uint64_t max_reply_bytes = 0;
+  uint64_t ticket_from_bytes = 0;
+};
+
 // Writes a message from its end to its beginning: the last field first, so that
 // the length of what is in a field is known when its tag is written. Fields at
 // their defaults are left out, as the generated serializer leaves them out.
@@ -108,8 +115,8 @@ class WireWriter {
     // alignment is of no use here, and small ones would waste most of it.
     BufferPool* pool = nullptr;
     Elements elements = Elements::kPresent;
-    // Takes the place of the bound that a request has on its reply.
-    std::optional<uint64_t> max_reply_bytes;
+    // Take the place of those that a request has on its reply.
+    std::optional<ReplyBounds> reply_bounds;
   };
 
   explicit WireWriter(const Options& options);
@@ -150,6 +157,15 @@ class WireWriter {
     if (payload.bytes.empty()) return;
     WritePayload(payload);
     WriteRunHeader(tag, payload.bytes.size());
+  }
+  // Writes a field that has the bytes of all payloads, one after another.
+  void Bytes(Tag tag, absl::Span<const Payload> payloads) {
+    size_t size = 0;
+    for (auto next = payloads.rbegin(); next != payloads.rend(); ++next) {
+      size += next->bytes.size();
+      if (!next->bytes.empty()) WritePayload(*next);
+    }
+    if (size > 0) WriteRunHeader(tag, size);
   }
   // Writes a field that is a tensor, whose elements are `payload`.
   void Tensor(Tag tag, DType dtype, const Shape& shape, const Payload& payload,

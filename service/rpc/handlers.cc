@@ -9,6 +9,8 @@
 
 #include "base/status_macros.h"
 #include "contract/any_call.h"
+#include "contract/message_writer.h"
+#include "contract/stripe_range.h"
 #include "service/rpc/message_codec.h"
 
 namespace tensorkv {
@@ -24,14 +26,49 @@ constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
 // Encodes what the store answers and passes it on.
 template <typename Reply, typename Encoder>
-ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
-                             Responder respond) {
-  return [limits, encode,
+ReplyCallback<Reply> Encoded(Encoder encode, Responder respond) {
+  return [encode = std::move(encode),
           respond = std::move(respond)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return std::move(respond)(reply.status());
-    std::move(respond)(encode(*reply, limits));
+    std::move(respond)(encode(*reply));
   };
 }
+
+// Replies with values, or with a ticket for them.
+struct ValuesEncoder {
+  // Decides between the two. What values take in a reply is not known exactly
+  // before they are encoded.
+  bool NeedsTicket(uint64_t size_bytes, size_t num_values) const {
+    return ticket_from_bytes > 0 &&
+           (size_bytes >= ticket_from_bytes ||
+            size_bytes + (num_values + 1) * kMaxValueOverheadBytes >
+                limits.max_message_bytes);
+  }
+
+  absl::StatusOr<grpc::ByteBuffer> operator()(PullReply& reply) const {
+    ASSIGN_OR_RETURN(const uint64_t size_bytes,
+                     TotalBytes(TensorSizes(reply.values)));
+    if (!NeedsTicket(size_bytes, reply.values.size())) {
+      return EncodeValues(reply, limits);
+    }
+    absl::StatusOr<StripedCall::Reply> held =
+        tickets.Add(caller, std::move(reply));
+    if (!held.ok()) {
+      return is_made ? WithoutTicket(held.status()) : held.status();
+    }
+    const PullReply& values = std::get<PullReply>(**held);
+    absl::StatusOr<grpc::ByteBuffer> encoded = EncodeValues(values, limits);
+    if (!encoded.ok()) tickets.End(values.ticket->id);
+    return encoded;
+  }
+
+  Tickets& tickets;
+  std::string caller;
+  MessageLimits limits;
+  uint64_t ticket_from_bytes;
+  // True if the call has had an effect by now.
+  bool is_made;
+};
 
 // Has `limits` bound the reply by what the caller takes too, and the store
 // refuse values that do not fit. Errors: ResourceExhausted (no reply would).
@@ -43,11 +80,14 @@ absl::Status BoundReply(const Request& request, MessageLimits& limits,
         std::min(limits.max_message_bytes, request.max_reply_bytes);
   }
   // More cannot be sent; whether all of it can is seen when it is encoded.
-  context.max_reply_bytes = limits.max_message_bytes;
+  uint64_t bytes_for_values = limits.max_message_bytes;
   if constexpr (std::is_same_v<Request, PushPullRequest>) {
     // Else a push could be made whose reply cannot be sent.
-    ASSIGN_OR_RETURN(context.max_reply_bytes,
+    ASSIGN_OR_RETURN(bytes_for_values,
                      BytesForValues(request.entries.size(), limits));
+  }
+  if (request.ticket_from_bytes == 0) {
+    context.max_reply_bytes = bytes_for_values;
   }
   return absl::OkStatus();
 }
@@ -118,6 +158,7 @@ Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
     : calls_(*dependencies.calls),
       incarnation_(*dependencies.incarnation),
+      tickets_(*dependencies.tickets),
       limits_(limits),
       decoder_(dependencies.calls, limits) {
   AddDataHandlers();
@@ -156,12 +197,12 @@ void Handlers::ChooseThreads() {
 void Handlers::AddDataHandlers() {
   AddRead<InitRequest>(Encode<v1::InitResponse, InitReply>);
   AddRead<PushRequest>(EncodeResults);
-  AddRead<PushPullRequest>(EncodeValues);
+  AddReadOfValues<PushPullRequest>();
   AddRead<PushRowsRequest>(EncodeResults);
-  AddRead<PullRequest>(EncodeValues);
-  AddRead<PullRowsRequest>(EncodeValues);
+  AddReadOfValues<PullRequest>();
+  AddReadOfValues<PullRowsRequest>();
   AddRead<SetStateRequest>(Encode<v1::SetStateResponse, SetStateReply>);
-  AddRead<GetStateRequest>(EncodeValues);
+  AddReadOfValues<GetStateRequest>();
   AddPlain<DeleteRequest>();
   AddPlain<ListRequest>([](ListReply& page, const MessageLimits& limits) {
     FitPage(limits, *page.mutable_keys(), page);
@@ -228,14 +269,35 @@ void Handlers::AddCall(Method method, Decoder decode, Encoder encode,
         absl::StatusOr<CallDispatch::Admitted<Request>> call =
             decode(bytes, context);
         if (!call.ok()) return std::move(respond)(call.status());
-        MessageLimits limits = limits_;
-        if constexpr (requires(Request request) { request.max_reply_bytes; }) {
-          const absl::Status status = BoundReply(**call, limits, context);
-          if (!status.ok()) return std::move(respond)(status);
-        }
+        calls_.MakeAdmitted(*std::move(call), std::move(context),
+                            Encoded<ReplyTo<Request>>(
+                                [this, encode](ReplyTo<Request>& reply) {
+                                  return encode(reply, limits_);
+                                },
+                                std::move(respond)));
+      }};
+}
+
+template <typename Request>
+void Handlers::AddReadOfValues() {
+  using Verb = VerbRequest<Request>;
+  handlers_[static_cast<size_t>(kMethodOf<Request>)] = {
+      .max_bytes_inline = kMaxBytesInline,
+      .run = [this](grpc::ByteBuffer* bytes, CallContext context,
+                    Responder respond) {
+        auto call = decoder_.Decode<Request>(bytes, context);
+        if (!call.ok()) return std::move(respond)(call.status());
+        ValuesEncoder encode = {
+            .tickets = tickets_,
+            .caller = context.caller.name,
+            .limits = limits_,
+            .ticket_from_bytes = (**call).ticket_from_bytes,
+            .is_made = std::is_same_v<Request, PushPullRequest>};
+        const absl::Status status = BoundReply(**call, encode.limits, context);
+        if (!status.ok()) return std::move(respond)(status);
         calls_.MakeAdmitted(
             *std::move(call), std::move(context),
-            Encoded<ReplyTo<Request>>(limits, encode, std::move(respond)));
+            Encoded<ReplyTo<Verb>>(std::move(encode), std::move(respond)));
       }};
 }
 

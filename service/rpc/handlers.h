@@ -17,6 +17,7 @@
 #include "service/rpc/message_limits.h"
 #include "service/rpc/payload_decoder.h"
 #include "service/rpc/server_admin.h"
+#include "service/rpc/tickets.h"
 #include "service/store/call_dispatch.h"
 #include "service/store/tensor_store.h"
 
@@ -29,6 +30,8 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 struct HandlerDependencies {
   const CallDispatch* calls = nullptr;
   const Incarnation* incarnation = nullptr;
+  // Holds the values that do not go into replies.
+  Tickets* tickets = nullptr;
   ServerAdmin* server = nullptr;
   // Handles a call of TENSORKV_PEER_METHODS, as Handler::run does; may block
   // for TENSORKV_MOVE_METHODS. Null: these methods have no handler.
@@ -100,6 +103,9 @@ class Handlers {
   // Adds the handler of a method whose requests the decoder reads.
   template <typename Request, typename Encoder>
   void AddRead(Encoder encode);
+  // Does so for a method that replies with values.
+  template <typename Request>
+  void AddReadOfValues();
   // Adds the handler of a method whose messages have no tensors.
   template <typename Request, typename Encoder>
   void AddPlain(Encoder encode, int64_t max_bytes_inline = -1);
@@ -114,6 +120,7 @@ class Handlers {
 
   const CallDispatch& calls_;
   const Incarnation& incarnation_;
+  Tickets& tickets_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;
   std::array<Handler, kNumMethods> handlers_;  // const once built

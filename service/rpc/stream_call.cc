@@ -178,6 +178,7 @@ void StreamCall::Write() {
     }
   }
   if (!status.ok()) return FinishWith(status);
+  session_->SetSent();
   Report(status);
   if (const auto share = share_.lock()) share->Release();
   StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);

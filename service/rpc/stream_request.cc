@@ -34,9 +34,8 @@ std::string OrderedBytes(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Returns the bytes of the call in a manifest, or in the request of a pull.
-// They begin with the kind of the call: of another one, the same bytes say
-// something else.
+// Returns the bytes of the call in a manifest. They begin with the kind of the
+// call: of another one, the same bytes say something else.
 std::string BytesOfCall(const google::protobuf::Message& message) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   const google::protobuf::FieldDescriptor* const call =
@@ -60,14 +59,19 @@ std::string DigestOfCall(const Proto& proto) {
   return digest;
 }
 
-// Reads the stripe of a message whose other fields are there.
+absl::StatusOr<Stripe> FromProto(const v1::Stripe& proto) {
+  Stripe stripe;
+  stripe.index = proto.index();
+  if (proto.count() > 0) stripe.count = proto.count();
+  stripe.group = proto.group();
+  RETURN_IF_ERROR(CheckStripe(stripe));
+  return stripe;
+}
+
+// Reads the stripe of a manifest.
 template <typename Proto>
 absl::StatusOr<Stripe> StripeIn(const Proto& proto) {
-  Stripe stripe;
-  stripe.index = proto.stripe().index();
-  if (proto.stripe().count() > 0) stripe.count = proto.stripe().count();
-  stripe.group = proto.stripe().group();
-  RETURN_IF_ERROR(CheckStripe(stripe));
+  ASSIGN_OR_RETURN(const Stripe stripe, FromProto(proto.stripe()));
   if (stripe.count > 1 && stripe.group == 0) {
     return absl::InvalidArgumentError(
         "stripe: expected a group that the call's stripes share, got none");
@@ -75,7 +79,7 @@ absl::StatusOr<Stripe> StripeIn(const Proto& proto) {
   return stripe;
 }
 
-// Returns the error of a manifest, or the request of a pull, that has no call.
+// Returns the error of a manifest that has no call.
 absl::Status MissingCall() {
   return absl::InvalidArgumentError("call: missing");
 }
@@ -105,8 +109,7 @@ absl::StatusOr<StreamedRequest> CallIn(const v1::InitManifest& manifest) {
   return MissingCall();
 }
 
-// A PushRequest or a PullRequest whose entries have rows is that of a PushRows
-// or a PullRows.
+// A PushRequest whose entries have rows is that of a PushRows.
 absl::StatusOr<StreamedRequest> CallIn(const v1::PushManifest& manifest) {
   switch (manifest.call_case()) {
     case v1::PushManifest::kPush:
@@ -120,24 +123,6 @@ absl::StatusOr<StreamedRequest> CallIn(const v1::PushManifest& manifest) {
     case v1::PushManifest::kPushPull:
       return CallOf<PushPullRequest>(manifest.push_pull(), Elements::kLeftOut);
     case v1::PushManifest::CALL_NOT_SET:
-      break;
-  }
-  return MissingCall();
-}
-
-absl::StatusOr<StreamedRequest> CallIn(const v1::PullStreamRequest& stream) {
-  switch (stream.call_case()) {
-    case v1::PullStreamRequest::kPull:
-      return CallOf<PullRequest>(stream.pull(), Elements::kPresent);
-    case v1::PullStreamRequest::kPullRows: {
-      ASSIGN_OR_RETURN(
-          PullRequest pull,
-          CallOf<PullRowsRequest>(stream.pull_rows(), Elements::kPresent));
-      return pull;
-    }
-    case v1::PullStreamRequest::kGetState:
-      return CallOf<GetStateRequest>(stream.get_state(), Elements::kPresent);
-    case v1::PullStreamRequest::CALL_NOT_SET:
       break;
   }
   return MissingCall();
@@ -164,26 +149,6 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
       "first message of the stream: expected a manifest, got none");
 }
 
-absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
-                                         grpc::ByteBuffer* bytes) {
-  grpc::ProtoBufferReader reader(bytes);
-  absl::StatusOr<Decoded<PullStreamRequest>> only_stripe =
-      ReadCall<PullStreamRequest>(&reader, bytes->Length(), limits.max_entries);
-  if (only_stripe.ok()) {
-    bytes->Clear();
-    PullStreamRequest& pull = only_stripe->call;
-    return StreamRequest{.request = std::move(pull.request),
-                         .max_part_bytes = pull.options.max_part_bytes,
-                         .allow_batches = pull.options.allow_batches};
-  }
-  v1::PullStreamRequest message;
-  RETURN_IF_ERROR(Parse(bytes, limits, &message));
-  ASSIGN_OR_RETURN(StreamRequest stream, StreamOf(message));
-  stream.max_part_bytes = message.max_part_bytes();
-  stream.allow_batches = message.allow_batches();
-  return stream;
-}
-
 // A manifest in a PushStream or PushPullStream, as `method` says.
 absl::StatusOr<StreamRequest> DecodePush(Method method,
                                          const MessageLimits& limits,
@@ -201,6 +166,16 @@ absl::StatusOr<StreamRequest> DecodePush(Method method,
 
 }  // namespace
 
+absl::StatusOr<TicketRequest> DecodeTicketRequest(const MessageLimits& limits,
+                                                  grpc::ByteBuffer* bytes) {
+  v1::PullStreamRequest message;
+  RETURN_IF_ERROR(Parse(bytes, limits, &message));
+  ASSIGN_OR_RETURN(const Stripe stripe, FromProto(message.stripe()));
+  return TicketRequest{.ticket = std::move(*message.mutable_ticket()),
+                       .stripe = stripe,
+                       .max_part_bytes = message.max_part_bytes()};
+}
+
 absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,
                                                   grpc::ByteBuffer* bytes) {
@@ -210,8 +185,6 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
     case Method::kPushStream:
     case Method::kPushPullStream:
       return DecodePush(method, limits, bytes);
-    case Method::kPullStream:
-      return DecodePull(limits, bytes);
     default:
       return absl::InternalError(absl::StrCat(NameOf(method), " is no stream"));
   }

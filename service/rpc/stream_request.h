@@ -20,23 +20,32 @@ namespace tensorkv {
 // The call that a stream carries, or a stripe of it. Tensors have no data yet,
 // but ids of rows do.
 using StreamedRequest =
-    std::variant<InitRequest, SetStateRequest, PushRequest, PushPullRequest,
-                 PullRequest, GetStateRequest>;
+    std::variant<InitRequest, SetStateRequest, PushRequest, PushPullRequest>;
 
 struct StreamRequest {
   StreamedRequest request;
   Stripe stripe;
-  // The digest of what a call's stripes have in common; a pull of one stripe
-  // has none.
+  // The digest of what a call's stripes have in common; an only stripe has
+  // none.
   std::string manifest;
-  // The most payload of a part of the reply that a pull asks for; 0 leaves it
-  // to the server.
-  uint64_t max_part_bytes = 0;
-  // True if the client of a pull accepts values in batches.
-  bool allow_batches = false;
 };
 
-// Decodes the first message of a stream of `method`, which it empties.
+// Asks for a stripe of the values of a ticket.
+struct TicketRequest {
+  std::string ticket;
+  Stripe stripe;
+  // The most payload of a part; 0 leaves it to the server.
+  uint64_t max_part_bytes = 0;
+};
+
+// Decodes the message of a PullStream, which it empties. Errors:
+// InvalidArgument (no such message; a stripe that is none) · ResourceExhausted
+// (over the limits). Pure function, thread-safe.
+absl::StatusOr<TicketRequest> DecodeTicketRequest(const MessageLimits& limits,
+                                                  grpc::ByteBuffer* bytes);
+
+// Decodes the first message of a stream of `method`, no PullStream, which it
+// empties.
 // Errors: InvalidArgument (no such message; a part, where the manifest should
 // be; a stripe that is none or names no group; a PushPull in a PushStream, or
 // another call in a PushPullStream) · those of ReadCall · ResourceExhausted
@@ -45,7 +54,7 @@ absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,
                                                   grpc::ByteBuffer* bytes);
 
-// Returns every entry's tensor, in their order; none for a pull. Points into
+// Returns every entry's tensor, in their order. Points into
 // `request`.
 std::vector<Tensor*> TensorsOf(StreamedRequest& request);
 

@@ -125,15 +125,29 @@ StreamSession::StreamSession(Method method, Caller caller,
       listener_(std::move(listener)) {}
 
 absl::Status StreamSession::Receive(grpc::ByteBuffer* message) {
+  if (method_ == Method::kPullStream) return TakeTicket(message);
   return call_ == nullptr ? Open(message) : ReceivePart(message);
+}
+
+absl::Status StreamSession::TakeTicket(grpc::ByteBuffer* message) {
+  if (taken_) {
+    return absl::InvalidArgumentError("PullStream: expected one message");
+  }
+  ASSIGN_OR_RETURN(const TicketRequest asked,
+                   DecodeTicketRequest(dependencies_.limits, message));
+  ASSIGN_OR_RETURN(
+      Tickets::TakenStripe taken,
+      dependencies_.tickets->Take(caller_.name, asked.ticket, asked.stripe));
+  taken_.emplace(std::move(taken));
+  reply_form_ = {.stripe = asked.stripe,
+                 .max_part_bytes = asked.max_part_bytes};
+  return absl::OkStatus();
 }
 
 absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   ASSIGN_OR_RETURN(StreamRequest stream,
                    DecodeStreamRequest(method_, dependencies_.limits, message));
-  reply_form_ = {.stripe = stream.stripe,
-                 .max_part_bytes = stream.max_part_bytes,
-                 .allow_batches = stream.allow_batches};
+  reply_form_.stripe = stream.stripe;
   const Stripe& stripe = reply_form_.stripe;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
@@ -219,11 +233,16 @@ absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
 }
 
 void StreamSession::WhenReady(absl::AnyInvocable<void() &&> ready) {
+  if (taken_) return std::move(ready)();
   call_->WhenPrepared(std::move(ready));
 }
 
 absl::Status StreamSession::Close(absl::Duration timeout,
                                   std::shared_ptr<const void> share) {
+  if (taken_) {
+    std::move(listener_)(taken_->reply());
+    return absl::OkStatus();
+  }
   if (call_ == nullptr) {
     return absl::InvalidArgumentError(
         "stream: expected a manifest, got no message");
@@ -234,7 +253,12 @@ absl::Status StreamSession::Close(absl::Duration timeout,
 }
 
 void StreamSession::Fail(const absl::Status& status) {
+  if (taken_) taken_->End();
   if (call_ != nullptr) call_->Fail(reply_form_.stripe.index, status);
+}
+
+void StreamSession::SetSent() {
+  if (taken_) taken_->SetSent();
 }
 
 absl::StatusOr<ReplyMessages> StreamSession::MakeReply(

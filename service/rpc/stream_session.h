@@ -18,6 +18,7 @@
 #include "service/rpc/reply_messages.h"
 #include "service/rpc/striped_call.h"
 #include "service/rpc/striped_calls.h"
+#include "service/rpc/tickets.h"
 #include "service/security/caller_quotas.h"
 #include "service/store/call_dispatch.h"
 #include "service/store/tensor_store.h"
@@ -28,6 +29,7 @@ namespace tensorkv {
 struct StreamDependencies {
   const CallDispatch* calls = nullptr;
   StripedCalls* striped_calls = nullptr;
+  Tickets* tickets = nullptr;
   // Null: calls that bring tensors wait for no place.
   UploadQueue* uploads = nullptr;
   MessageLimits limits;
@@ -35,7 +37,8 @@ struct StreamDependencies {
 
 // Receives the messages of one stream: checks the manifest, then puts each
 // part's bytes where the store will keep them, and makes the call with the
-// last one. If it ends before, nothing has happened.
+// last one. If it ends before, nothing has happened. Of a PullStream it takes
+// the ticket.
 //
 // Confined to one thread at a time, but for Fail: once a Receive has returned,
 // any thread may call it, also during Close.
@@ -68,9 +71,11 @@ class StreamSession {
   absl::Status Close(absl::Duration timeout,
                      std::shared_ptr<const void> share = nullptr);
 
-  // Ends the call of which this stream is a stripe, as StripedCall::Fail says:
-  // this stream is gone.
+  // Ends the call of which this stream is a stripe, as StripedCall::Fail says,
+  // or its ticket: this stream is gone.
   void Fail(const absl::Status& status);
+  // Is to be called when the last message of the reply goes out.
+  void SetSent();
 
   // Returns the messages that answer a call which has succeeded. Errors: those
   // of ReplyMessages::Create.
@@ -79,6 +84,7 @@ class StreamSession {
  private:
   // Receives the manifest, and joins the call.
   absl::Status Open(grpc::ByteBuffer* message);
+  absl::Status TakeTicket(grpc::ByteBuffer* message);
   // Receives a part into the memory of its tensor.
   absl::Status ReceivePart(grpc::ByteBuffer* message);
   // Receives a part in a form that writers do not usually give it.
@@ -95,8 +101,9 @@ class StreamSession {
   CallerQuotas::Share* const share_;
   Listener listener_;
   ReplyForm reply_form_;
-  // Null before the first message.
+  // One of them is there after the first message.
   std::shared_ptr<StripedCall> call_;
+  std::optional<Tickets::TakenStripe> taken_;
   std::optional<PartCursor> parts_;
 };
 

@@ -176,6 +176,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<ServerFiles> files,
       call_metrics_(&registry_),
       call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
+      tickets_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
       streams_(StreamEnvironmentOf()),
       handlers_(HandlerDependenciesOf(), LimitsOf(options)),
@@ -198,6 +199,7 @@ AccessControl::Options Server::AccessOptionsOf() {
 StreamCall::Environment Server::StreamEnvironmentOf() {
   return {.session = {.calls = &dispatch_,
                       .striped_calls = &striped_calls_,
+                      .tickets = &tickets_,
                       .limits = LimitsOf(options_)},
           .open_streams = &open_streams_,
           .incarnation = &incarnation_,
@@ -224,6 +226,7 @@ CallDispatch::Parts Server::StagedStoreParts() {
 HandlerDependencies Server::HandlerDependenciesOf() {
   return {.calls = &dispatch_,
           .incarnation = &incarnation_,
+          .tickets = &tickets_,
           .server = &calls_,
           .ask_peer = std::bind_front(&PeerService::Handle, &peer_calls_)};
 }
@@ -522,6 +525,11 @@ std::vector<Reading> Server::OtherReadings() {
        [this] { return filter_counts().unfinished_bytes; }},
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
+      {"tensorkv_tickets_open", "Tickets whose values have not been sent yet.",
+       MetricType::Gauge, [this] { return tickets_.num_open(); }},
+      {"tensorkv_tickets_expired_total",
+       "Tickets that ended because nobody came for their values in time.",
+       MetricType::Counter, [this] { return tickets_.num_expired(); }},
       {"tensorkv_uploads_waiting",
        "Streams that wait before memory is taken for their tensors.",
        MetricType::Gauge, [this] { return services_.num_uploads_waiting(); }},

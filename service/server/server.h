@@ -35,6 +35,7 @@
 #include "service/rpc/stream_call.h"
 #include "service/rpc/striped_calls.h"
 #include "service/rpc/tensorkv_services.h"
+#include "service/rpc/tickets.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/security/access_control.h"
 #include "service/server/call_log.h"
@@ -198,6 +199,7 @@ class Server {
   GrpcServerMetrics call_metrics_;
   CallLog call_log_;
   StripedCalls striped_calls_;
+  Tickets tickets_;
   OpenStreams open_streams_;
   const StreamCall::Environment streams_;
   Handlers handlers_;

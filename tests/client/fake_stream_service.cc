@@ -44,6 +44,24 @@ std::vector<FakeStreamService::Stream> FakeStreamService::streams() {
   return streams;
 }
 
+template <typename Request, typename Response>
+grpc::Status FakeStreamService::Read(const char* rpc,
+                                     const grpc::ServerContext& context,
+                                     const Request& request,
+                                     Response* response) {
+  Record(rpc, context);
+  ticket_from_bytes = request.ticket_from_bytes();
+  if (!status.ok()) return status;
+  PullReply reply = {values};
+  const uint64_t bytes = *TotalBytes(TensorSizes(values));
+  if (ticket_from_bytes > 0 &&
+      (bytes >= ticket_from_bytes || bytes >= request.max_reply_bytes())) {
+    reply.ticket = {.id = "ticket", .size_bytes = bytes};
+  }
+  ToProto(reply, response);
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeStreamService::InitStream(
     grpc::ServerContext* context, grpc::ServerReader<v1::InitChunk>* reader,
     v1::InitResponse* response) {
@@ -85,12 +103,16 @@ grpc::Status FakeStreamService::PullStream(
                    .stripe = request->stripe(),
                    .pull = *request};
   grpc::Status begun = after_manifest(stream.stripe);
-  if (!begun.ok()) return Fail(stream.stripe, begun);
-  const grpc::Status status = Finish(std::move(stream));
-  if (!status.ok()) return status;
-  Send(request->stripe(),
-       request->max_part_bytes() > 0 ? request->max_part_bytes() : part_bytes,
-       writer);
+  if (!begun.ok()) return begun;
+  {
+    MutexLock lock(&mutex_);
+    streams_.push_back(std::move(stream));
+  }
+  std::vector<v1::PullChunk> chunks = Chunks(
+      request->stripe(),
+      request->max_part_bytes() > 0 ? request->max_part_bytes() : part_bytes);
+  chunks.erase(chunks.begin());  // the manifest
+  Send(request->stripe(), std::move(chunks), writer);
   return this->status;
 }
 
@@ -109,7 +131,7 @@ grpc::Status FakeStreamService::PushPullStream(
   ReadParts<v1::PushChunk>(call, &stream.parts);
   const grpc::Status status = Finish(std::move(stream));
   if (!status.ok()) return status;
-  Send(stripe, part_bytes, call);
+  Send(stripe, Chunks(stripe, part_bytes), call);
   return this->status;
 }
 
@@ -167,9 +189,9 @@ std::vector<v1::PullChunk> FakeStreamService::Chunks(const v1::Stripe& stripe,
 }
 
 template <typename Writer>
-void FakeStreamService::Send(const v1::Stripe& stripe, uint64_t max_part_bytes,
+void FakeStreamService::Send(const v1::Stripe& stripe,
+                             std::vector<v1::PullChunk> chunks,
                              Writer* writer) {
-  std::vector<v1::PullChunk> chunks = Chunks(stripe, max_part_bytes);
   edit(stripe, &chunks);
   for (const v1::PullChunk& chunk : chunks) {
     if (!writer->Write(chunk)) return;

@@ -39,7 +39,8 @@ class FakeStreamService : public FakeService {
   // Also lets go of stripes whose others never come.
   void Stop();
 
-  // The values that PullStream and PushPullStream give, with their data.
+  // The values that reads give, PushPullStream and PullStream with their data.
+  // Other replies have it unless the request takes a ticket for so many bytes.
   std::vector<Value> values;
   // The longest part of PushPullStream, and of PullStream unless it asks.
   uint64_t part_bytes = 1 << 20;
@@ -58,6 +59,29 @@ class FakeStreamService : public FakeService {
   // The streams that have sent all they had, by stripe.
   std::vector<Stream> streams();
 
+  // Of the last call that was to bring values.
+  uint64_t ticket_from_bytes = 0;
+
+  grpc::Status Pull(grpc::ServerContext* context,
+                    const v1::PullRequest* request,
+                    v1::PullResponse* response) override {
+    return Read("Pull", *context, *request, response);
+  }
+  grpc::Status PullRows(grpc::ServerContext* context,
+                        const v1::PullRowsRequest* request,
+                        v1::PullRowsResponse* response) override {
+    return Read("PullRows", *context, *request, response);
+  }
+  grpc::Status GetState(grpc::ServerContext* context,
+                        const v1::GetStateRequest* request,
+                        v1::GetStateResponse* response) override {
+    return Read("GetState", *context, *request, response);
+  }
+  grpc::Status PushPull(grpc::ServerContext* context,
+                        const v1::PushPullRequest* request,
+                        v1::PushPullResponse* response) override {
+    return Read("PushPull", *context, *request, response);
+  }
   grpc::Status InitStream(grpc::ServerContext* context,
                           grpc::ServerReader<v1::InitChunk>* reader,
                           v1::InitResponse* response) override;
@@ -78,6 +102,10 @@ class FakeStreamService : public FakeService {
     bool has_failed = false;
   };
 
+  // Replies with the values, or a ticket for them.
+  template <typename Request, typename Response>
+  grpc::Status Read(const char* rpc, const grpc::ServerContext& context,
+                    const Request& request, Response* response);
   // Waits until all stripes of the call are here, or some cannot come.
   grpc::Status Join(const v1::Stripe& stripe);
   grpc::Status Fail(const v1::Stripe& stripe, const grpc::Status& status);
@@ -85,7 +113,8 @@ class FakeStreamService : public FakeService {
   std::vector<v1::PullChunk> Chunks(const v1::Stripe& stripe,
                                     uint64_t max_part_bytes);
   template <typename Writer>
-  void Send(const v1::Stripe& stripe, uint64_t max_part_bytes, Writer* writer);
+  void Send(const v1::Stripe& stripe, std::vector<v1::PullChunk> chunks,
+            Writer* writer);
 
   Mutex mutex_;
   CondVar changed_;

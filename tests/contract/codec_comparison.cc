@@ -73,6 +73,10 @@ template <typename Call>
 std::optional<Call> WithPayloads(const Chunks& chunks,
                                  absl::StatusOr<Decoded<Call>> decoded) {
   if (!decoded.ok()) return std::nullopt;
+  if constexpr (std::is_same_v<Call, PullReply>) {
+    // The values have no elements.
+    if (decoded->call.ticket) return std::move(decoded->call);
+  }
   const std::vector<Tensor*> tensors =
       AllocateTensors(EntriesOf(decoded->call));
   ArrayInputStream payloads = chunks.Stream();
@@ -180,54 +184,6 @@ struct PushResults {
   static constexpr auto Write = ToBytes<v1::PushResponse, PushReply>;
 };
 
-struct PullStream {
-  static std::optional<AnyPullStream> ReadByHand(const Chunks& chunks) {
-    auto stream = ReadWhole<PullStreamRequest>(chunks);
-    if (!stream) return std::nullopt;
-    return AnyPullStream{std::move(stream->request), stream->options};
-  }
-  static EncodedMessage WriteByHand(const AnyPullStream& stream) {
-    return std::visit(
-        [&stream](const auto& request) {
-          return EncodePullStream(request, stream.options);
-        },
-        stream.request);
-  }
-  static constexpr auto Read = FromBytes<v1::PullStreamRequest>;
-  static constexpr auto Write = ToBytes<v1::PullStreamRequest, AnyPullStream>;
-};
-
-struct PullBatch {
-  static std::optional<PullReply> ReadByHand(const Chunks& chunks) {
-    ArrayInputStream in = chunks.Stream();
-    Decoded<PullReply> decoded;
-    const absl::Status status =
-        ReadPullBatch(&in, chunks.message_bytes, kMaxEntries, &decoded);
-    if (!status.ok()) return std::nullopt;
-    return WithPayloads<PullReply>(chunks, std::move(decoded));
-  }
-  static EncodedMessage WriteByHand(const PullReply& reply) {
-    return EncodePullBatch(reply.values, reply.snapshot_number);
-  }
-
-  static std::optional<PullReply> Read(absl::string_view bytes) {
-    v1::PullChunk chunk;
-    if (!chunk.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
-        !chunk.has_batch()) {
-      return std::nullopt;
-    }
-    auto reply = FromProto(std::move(*chunk.mutable_batch()));
-    if (!reply.ok()) return std::nullopt;
-    return *std::move(reply);
-  }
-
-  static std::string Write(const PullReply& reply) {
-    v1::PullChunk chunk;
-    ToProto(reply, chunk.mutable_batch());
-    return chunk.SerializeAsString();
-  }
-};
-
 // A part with its data, and where in its entry it began.
 struct PartValue {
   PartRange part;
@@ -293,14 +249,6 @@ requires requires(const Call& call) { call.publish_as; }
 bool IsWritable(const Call& call) {
   return !call.publish_as || call.publish_as->metadata_size() <= 1;
 }
-// Others are written by hand, but not read.
-bool IsWritable(const AnyPullStream& stream) {
-  const auto* const pull = std::get_if<PullRequest>(&stream.request);
-  return stream.options.stripe == Stripe() && pull != nullptr &&
-         absl::c_all_of(pull->entries,
-                        [](const PullEntry& entry) { return !entry.rows; });
-}
-
 // What is wrong with how `value` is written, and that is read again.
 template <typename Kind, typename Value>
 std::string WritingDisagreement(const Value& value, int chunk_bytes) {
@@ -352,10 +300,6 @@ CodecComparison CompareCodecs(MessageKind kind, absl::string_view bytes,
       return Compare<PushResults>(bytes, chunk_bytes);
     case MessageKind::kPull:
       return Compare<Pull>(bytes, chunk_bytes);
-    case MessageKind::kPullStream:
-      return Compare<PullStream>(bytes, chunk_bytes);
-    case MessageKind::kPullBatch:
-      return Compare<PullBatch>(bytes, chunk_bytes);
     case MessageKind::kPushRows:
       return Compare<PushRows>(bytes, chunk_bytes);
     case MessageKind::kPullRows:

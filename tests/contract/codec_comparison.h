@@ -17,19 +17,16 @@ enum class MessageKind {
   kPart,
   kPushReply,
   kPull,
-  kPullStream,
-  kPullBatch,
   kPushRows,
   kPullRows,
   kSetState,
   kGetState,
 };
 inline constexpr MessageKind kAllMessageKinds[] = {
-    MessageKind::kInit,      MessageKind::kPush,       MessageKind::kPushPull,
-    MessageKind::kPullReply, MessageKind::kPart,       MessageKind::kPushReply,
-    MessageKind::kPull,      MessageKind::kPullStream, MessageKind::kPullBatch,
-    MessageKind::kPushRows,  MessageKind::kPullRows,   MessageKind::kSetState,
-    MessageKind::kGetState};
+    MessageKind::kInit,      MessageKind::kPush,     MessageKind::kPushPull,
+    MessageKind::kPullReply, MessageKind::kPart,     MessageKind::kPushReply,
+    MessageKind::kPull,      MessageKind::kPushRows, MessageKind::kPullRows,
+    MessageKind::kSetState,  MessageKind::kGetState};
 
 struct CodecComparison {
   // The hand-written codec gave a result.

@@ -71,16 +71,10 @@ struct PushManifest {
   std::variant<PushRequest, PushPullRequest> request;
   Stripe stripe;
 };
-struct AnyPullStream {
-  std::variant<PullRequest, GetStateRequest> request;
-  PullStreamOptions options;
-};
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
 void ToProto(const InitManifest& manifest, v1::InitManifest* proto);
 absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto);
 void ToProto(const PushManifest& manifest, v1::PushManifest* proto);
-absl::StatusOr<AnyPullStream> FromProto(v1::PullStreamRequest&& proto);
-void ToProto(const AnyPullStream& request, v1::PullStreamRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto);
 void ToProto(const PullReply& reply, v1::PullManifest* proto);
 

@@ -50,18 +50,6 @@ std::string RandomMessage(MessageKind kind, uint64_t seed) {
       return random.Draw<v1::PushResponse>().SerializeAsString();
     case MessageKind::kPull:
       return random.Draw<v1::PullRequest>().SerializeAsString();
-    case MessageKind::kPullStream: {
-      auto request = random.Draw<v1::PullStreamRequest>();
-      // Streams of rows, states and several stripes are not read by hand.
-      *request.mutable_pull() = random.Draw<v1::PullRequest>();
-      request.clear_stripe();
-      return request.SerializeAsString();
-    }
-    case MessageKind::kPullBatch: {
-      v1::PullChunk chunk;
-      *chunk.mutable_batch() = random.Draw<v1::PullResponse>();
-      return chunk.SerializeAsString();
-    }
     case MessageKind::kPushRows:
       return random.Draw<v1::PushRowsRequest>().SerializeAsString();
     case MessageKind::kPullRows:
@@ -164,23 +152,6 @@ TEST(StreamPropertyTest, ManifestsOfRepliesAreWrittenAndRead) {
 
     ASSERT_EQ(testing::BytesOf(EncodePullManifest(decoded.call)),
               chunk.SerializeAsString())
-        << "seed " << seed;
-  }
-}
-
-TEST(StreamPropertyTest, RequestsOfPullsAreWritten) {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    const auto proto = RandomMessages(seed).Draw<v1::PullStreamRequest>();
-    const AnyPullStream stream =
-        FromProto(v1::PullStreamRequest(proto)).value();
-
-    const EncodedMessage message = std::visit(
-        [&](const auto& call) {
-          return EncodePullStream(call, stream.options);
-        },
-        stream.request);
-
-    ASSERT_EQ(testing::BytesOf(message), proto.SerializeAsString())
         << "seed " << seed;
   }
 }

@@ -46,8 +46,8 @@ using Protos = ::testing::Types<
     v1::PushPullResponse, v1::PushRowsRequest, v1::PushRowsResponse,
     v1::PullRowsRequest, v1::PullRowsResponse, v1::SetStateRequest,
     v1::SetStateResponse, v1::GetStateRequest, v1::GetStateResponse,
-    v1::InitManifest, v1::PushManifest, v1::PullManifest, v1::PullStreamRequest,
-    v1::Rule, v1::NamespaceConfig, v1::ClusterPlacement>;
+    v1::InitManifest, v1::PushManifest, v1::PullManifest, v1::Rule,
+    v1::NamespaceConfig, v1::ClusterPlacement>;
 TYPED_TEST_SUITE(RoundTripTest, Protos);
 
 TYPED_TEST(RoundTripTest, RandomMessagesSurvive) {

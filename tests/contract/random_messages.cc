@@ -80,7 +80,8 @@ void RandomMessages::Fill(Message* message) {
   }
   MakeValidAnyOf<v1::Tensor, v1::PushEntry, v1::PushRowsEntry,
                  v1::PullRowsEntry, v1::InitManifest, v1::PushManifest,
-                 v1::PullManifest, v1::PullStreamRequest, v1::KeyStatus,
+                 v1::PullManifest, v1::PullResponse, v1::PushPullResponse,
+                 v1::PullRowsResponse, v1::GetStateResponse, v1::KeyStatus,
                  v1::Schedule, v1::Stripe, v1::PublishAs, v1::ClusterPlacement,
                  google::protobuf::Duration>(message);
 }
@@ -277,9 +278,21 @@ void RandomMessages::MakeValid(v1::PullManifest& manifest) {
   ClearData(manifest.mutable_values());
 }
 
-void RandomMessages::MakeValid(v1::PullStreamRequest& request) {
-  if (request.has_get_state() || HasRows(request.pull_rows())) return;
-  if (!request.has_pull()) Fill(request.mutable_pull());
+template <typename Reply>
+void RandomMessages::ClearDataIfTicket(Reply& reply) {
+  if (reply.has_ticket()) ClearData(reply.mutable_values());
+}
+void RandomMessages::MakeValid(v1::PullResponse& reply) {
+  ClearDataIfTicket(reply);
+}
+void RandomMessages::MakeValid(v1::PushPullResponse& reply) {
+  ClearDataIfTicket(reply);
+}
+void RandomMessages::MakeValid(v1::PullRowsResponse& reply) {
+  ClearDataIfTicket(reply);
+}
+void RandomMessages::MakeValid(v1::GetStateResponse& reply) {
+  ClearDataIfTicket(reply);
 }
 
 // --- The others -------------------------------------------------------------

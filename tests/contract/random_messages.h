@@ -48,7 +48,12 @@ class RandomMessages {
   void MakeValid(v1::InitManifest& manifest);
   void MakeValid(v1::PushManifest& manifest);
   void MakeValid(v1::PullManifest& manifest);
-  void MakeValid(v1::PullStreamRequest& request);
+  template <typename Reply>
+  void ClearDataIfTicket(Reply& reply);
+  void MakeValid(v1::PullResponse& reply);
+  void MakeValid(v1::PushPullResponse& reply);
+  void MakeValid(v1::PullRowsResponse& reply);
+  void MakeValid(v1::GetStateResponse& reply);
   void MakeValid(v1::KeyStatus& status);
   void MakeValid(v1::Schedule& schedule);
   void MakeValid(v1::Stripe& stripe);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "contract/wire_reader.h"
 #include "gmock/gmock.h"
@@ -79,6 +80,55 @@ TEST(StreamCodecTest, LargePartReferencesItsTensor) {
 TEST(StreamCodecTest, SmallPartIsCopied) {
   EXPECT_THAT(EncodePart({1, 1000, 100}, MakeTensor(100'000)).pieces(),
               SizeIs(1));
+}
+
+// --- Runs -------------------------------------------------------------------
+
+std::vector<Value> ValuesOf(std::initializer_list<int64_t> sizes) {
+  std::vector<Value> values;
+  for (const int64_t size : sizes)
+    values.push_back({.tensor = MakeTensor(size)});
+  return values;
+}
+
+TEST(EncodeRunTest, WritesBytesOfSeveralValuesAsOnePart) {
+  // Some are copied, some are referenced.
+  const std::vector<Value> values = ValuesOf({10, 0, 5000, 3});
+
+  const std::string bytes =
+      BytesOf(EncodeRun({{0, 4, 6}, {2, 0, 5000}, {3, 0, 2}}, values));
+
+  v1::PullChunk chunk;
+  ASSERT_TRUE(chunk.ParseFromString(bytes));
+  EXPECT_EQ(chunk.SerializeAsString(), bytes);
+  EXPECT_EQ(chunk.part().entry(), 0u);
+  EXPECT_EQ(chunk.part().offset(), 4u);
+  const auto bytes_of = [&](size_t i, size_t offset, size_t size) {
+    return std::string(values[i].tensor.data() + offset, size);
+  };
+  EXPECT_EQ(chunk.part().data(),
+            bytes_of(0, 4, 6) + bytes_of(2, 0, 5000) + bytes_of(3, 0, 2));
+}
+
+TEST(EncodeRunTest, IsReadByPieces) {
+  const std::vector<Value> values = ValuesOf({10, 3000});
+  const std::string bytes =
+      BytesOf(EncodeRun({{0, 1, 9}, {1, 0, 3000}}, values));
+  const std::optional<EncodedPart> part = Read(bytes);
+  ASSERT_TRUE(part.has_value());
+  std::string first(9, 0);
+  std::string second(3000, 0);
+
+  ArrayInputStream in(bytes.data(), static_cast<int>(bytes.size()), 7);
+  const bool is_copied = CopyBytes(
+      &in, part->data.offset, {absl::MakeSpan(first), absl::MakeSpan(second)});
+
+  EXPECT_TRUE(is_copied);
+  EXPECT_EQ(first, std::string(values[0].tensor.data() + 1, 9));
+  EXPECT_EQ(second, std::string(values[1].tensor.data(), 3000));
+  ArrayInputStream again(bytes.data(), static_cast<int>(bytes.size()), 7);
+  EXPECT_FALSE(CopyBytes(&again, part->data.offset + 1,
+                         {absl::MakeSpan(first), absl::MakeSpan(second)}));
 }
 
 // --- Reading ----------------------------------------------------------------

@@ -323,6 +323,7 @@ const std::set<Reason>& TestedElsewhere() {
       Reason::kReplyTooLarge, Reason::kServerStopping,
       // tests/service/rpc
       Reason::kStripeFailed, Reason::kStripeExists, Reason::kPeerTooSlow,
+      Reason::kNoTicket,
       // snapshot_contract.cc: for one server
       Reason::kSnapshotNotFound, Reason::kSnapshotLost,
       Reason::kSnapshotNumberPassed, Reason::kSnapshotConflict,

@@ -119,12 +119,19 @@ class PythonClient(unittest.TestCase):
     def read_values(self, chunks):
         """The arrays of a stream's manifest, filled from its parts."""
         values = next(chunks).manifest.values
-        pieces = [bytearray() for _ in values]
-        for chunk in chunks:
-            self.assertEqual(chunk.part.offset, len(pieces[chunk.part.entry]))
-            pieces[chunk.part.entry] += chunk.part.data
-        for value, piece in zip(values, pieces):
-            value.tensor.data = bytes(piece)
+        return self.fill(values, chunks)
+
+    def fill(self, values, chunks):
+        """The arrays of values without data, filled from parts."""
+        data = b"".join(chunk.part.data for chunk in chunks)
+        begin = 0
+        for value in values:
+            value_tensor = value.tensor
+            size = DTYPES[value_tensor.dtype].itemsize
+            end = begin + size * int(np.prod(value_tensor.shape))
+            value_tensor.data = data[begin:end]
+            begin = end
+        self.assertEqual(begin, len(data))
         return [to_array(value.tensor) for value in values]
 
     def test_streams_carry_arrays_in_parts(self):
@@ -142,11 +149,15 @@ class PythonClient(unittest.TestCase):
         pushed = self.kv.PushStream(chunks, timeout=60)
 
         self.assertEqual([r.version for r in pushed.results], [2, 2])
-        request = stream.PullStreamRequest(max_part_bytes=100_000)
-        request.pull.namespace = self.namespace
+        pull = data.PullRequest(namespace=self.namespace, ticket_from_bytes=1)
         for key in arrays:
-            request.pull.entries.add(key=key)
-        pulled = self.read_values(self.kv.PullStream(request, timeout=60))
+            pull.entries.add(key=key)
+        reply = self.kv.Pull(pull, timeout=60)
+        request = stream.PullStreamRequest(
+            max_part_bytes=100_000, ticket=reply.ticket.id
+        )
+        parts = self.kv.PullStream(request, timeout=60)
+        pulled = self.fill(reply.values, parts)
         for array, expected in zip(pulled, arrays.values()):
             np.testing.assert_array_equal(array, expected)
 

@@ -113,6 +113,20 @@ class StreamAttacksTest : public ::testing::Test {
     return reply.status().memory();
   }
 
+  // Empty where none is given.
+  std::string TicketFor(const std::string& key) {
+    v1::PullRequest request;
+    request.add_entries()->set_key(key);
+    request.set_ticket_from_bytes(1);
+    v1::PullResponse reply;
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->Pull(&context, request, &reply);
+    if (!status.ok()) {
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    }
+    return reply.ticket().id();
+  }
+
   void Delete(const std::string& key) {
     v1::DeleteRequest request;
     request.add_keys(key);
@@ -231,7 +245,7 @@ TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
   Init("doomed", kLargeElements);
   grpc::ClientContext context;
   v1::PullStreamRequest request;
-  request.mutable_pull()->add_entries()->set_key("doomed");
+  request.set_ticket(TicketFor("doomed"));
   const auto reader = stub_->PullStream(&context, request);
   v1::PullChunk chunk;
   ASSERT_TRUE(reader->Read(&chunk));
@@ -245,6 +259,18 @@ TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
   while (reader->Read(&chunk)) ++num_parts;
   EXPECT_LT(num_parts, 64);
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+// They hold no more than the values that they were given for, and not for long.
+TEST_F(StreamAttacksTest, TicketsThatNobodyTakesAreBoundedAndEnd) {
+  Init("doomed", kLargeElements);
+  int num_given = 0;
+  while (!TicketFor("doomed").empty()) ++num_given;
+  EXPECT_EQ(num_given, 512);
+  Delete("doomed");
+  EXPECT_GT(Memory().values(), values_bytes_);
+
+  AwaitValueBytes(values_bytes_);
 }
 
 TEST_F(StreamAttacksTest, StreamThatBreaksLeavesNoTrace) {

@@ -19,6 +19,7 @@
 #include "contract/retry_delay.h"
 #include "contract/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
+#include "tensorkv/v1/stream.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -124,8 +125,8 @@ absl::Status BulkCalls::UploadParts(const Request& request,
   };
   const std::vector<uint64_t> sizes = TensorSizes(request.entries);
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
-  StripeGroup call(channels_, threads_, PathOf(plan.method),
-                   NumStripes(std::max(total, plan.expected_bytes)), deadline);
+  StripeGroup call(channels_, threads_, PathOf(plan.method), NumStripes(total),
+                   deadline);
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> manifests,
                    EncodeForEachStripe(call.num_stripes(), max_message_bytes_,
                                        [&](const Stripe& stripe) {
@@ -157,98 +158,68 @@ absl::StatusOr<grpc::ByteBuffer> BulkCalls::UploadForOne(
 
 template <typename Request>
 absl::StatusOr<InitReply> BulkCalls::UploadByInit(
-    const Request& request, uint64_t expected_bytes,
-    const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(
-      grpc::ByteBuffer reply,
-      UploadForOne(request, {Method::kInitStream, expected_bytes, {}},
-                   deadline));
+    const Request& request, const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply,
+                   UploadForOne(request, {Method::kInitStream, {}}, deadline));
   v1::InitResponse response;
   RETURN_IF_ERROR(Parse(&reply, &response));
   return FromProto(response);
 }
 
 absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
-                                          uint64_t expected_bytes,
                                           const CallDeadline& deadline) {
-  return UploadByInit(request, expected_bytes, deadline);
+  return UploadByInit(request, deadline);
 }
 
 absl::StatusOr<SetStateReply> BulkCalls::Call(const SetStateRequest& request,
-                                              uint64_t expected_bytes,
                                               const CallDeadline& deadline) {
-  return UploadByInit(request, expected_bytes, deadline);
+  return UploadByInit(request, deadline);
 }
 
 absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
-                                          uint64_t expected_bytes,
                                           const CallDeadline& deadline,
                                           absl::Span<const SendCast> casts) {
   ASSIGN_OR_RETURN(
       grpc::ByteBuffer reply,
-      UploadForOne(request, {Method::kPushStream, expected_bytes, casts},
-                   deadline));
+      UploadForOne(request, {Method::kPushStream, casts}, deadline));
   return DecodePushReply(&reply, request.entries.size());
 }
 
-template <typename Request>
-absl::StatusOr<std::vector<grpc::ByteBuffer>> BulkCalls::EncodePulls(
-    const Request& request, uint32_t num_stripes, bool allow_batches) const {
-  return EncodeForEachStripe(
-      num_stripes, max_message_bytes_, [&](const Stripe& stripe) {
-        return EncodePullStream(request,
-                                {.stripe = stripe,
-                                 .max_part_bytes = part_bytes_,
-                                 .allow_batches = allow_batches},
-                                &*buffers_);
-      });
+absl::StatusOr<grpc::ByteBuffer> BulkCalls::EncodePull(
+    const Ticket& ticket, const Stripe& stripe) const {
+  v1::PullStreamRequest request;
+  request.mutable_stripe()->set_index(stripe.index);
+  request.mutable_stripe()->set_count(stripe.count);
+  request.set_max_part_bytes(part_bytes_);
+  request.set_ticket(ticket.id);
+  return Serialize(request, max_message_bytes_);
 }
 
-template <typename Request>
-absl::StatusOr<PullReply> BulkCalls::Download(
-    const Request& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+absl::Status BulkCalls::Bring(PullReply& reply, const CallDeadline& deadline) {
+  const Ticket ticket = *std::exchange(reply.ticket, std::nullopt);
   StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
-                   NumStripes(expected_bytes), deadline);
-  // Only a manifest tells, before the first value is written, whether all of
-  // them fit into their destinations.
-  const bool allow_batches = call.num_stripes() == 1 && destinations.empty();
-  ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
-                   EncodePulls(request, call.num_stripes(), allow_batches));
-  PulledValues values(request.entries.size(), *buffers_, destinations,
-                      allow_batches);
-  const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
-    // An error shows at the next read.
-    stream.Write(requests[stripe.index], /*is_last=*/true);
-    return values.Receive(stream, stripe);
-  };
-  RETURN_IF_ERROR(Run(call, exchange));
-  return values.Release();
+                   NumStripes(ticket.size_bytes), deadline);
+  const ValueWriter writer(absl::MakeSpan(reply.values));
+  return Run(call,
+             [&](StripeStream& stream, const Stripe& stripe) -> absl::Status {
+               ASSIGN_OR_RETURN(const grpc::ByteBuffer request,
+                                EncodePull(ticket, stripe));
+               // An error shows at the next read.
+               stream.Write(request, /*is_last=*/true);
+               return writer.Receive(stream, stripe);
+             });
 }
 
 absl::StatusOr<PullReply> BulkCalls::Call(
-    const PullRequest& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
-  return Download(request, expected_bytes, deadline, destinations);
-}
-
-absl::StatusOr<GetStateReply> BulkCalls::Call(
-    const GetStateRequest& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
-  return Download(request, expected_bytes, deadline, destinations);
-}
-
-absl::StatusOr<PullReply> BulkCalls::Call(
-    const PushPullRequest& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, absl::Span<const Destination> destinations,
+    const PushPullRequest& request, const CallDeadline& deadline,
+    absl::Span<const Destination> destinations,
     absl::Span<const SendCast> casts) {
   PulledValues values(request.entries.size(), *buffers_, destinations);
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);
   };
-  RETURN_IF_ERROR(Upload(request,
-                         {Method::kPushPullStream, expected_bytes, casts},
-                         deadline, receive));
+  RETURN_IF_ERROR(
+      Upload(request, {Method::kPushPullStream, casts}, deadline, receive));
   return values.Release();
 }
 

@@ -30,7 +30,8 @@
 
 namespace tensorkv {
 
-// Makes InitStream, PushStream, PullStream and PushPullStream. Each call is
+// Makes calls whose tensors go as an InitStream, PushStream or PushPullStream,
+// and brings values by a PullStream. Each call is
 // striped over as many connections as its size is worth, but over no more than
 // have a thread idle at present. Thread-safe; calls block until their answer or
 // deadline.
@@ -47,32 +48,23 @@ class BulkCalls {
   BulkCalls(ChannelPool& channels, const TransferOptions& options,
             size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  // `expected_bytes` is about how many bytes of tensors the reply brings.
   // Values are received into `destinations` if all fit; nobody writes there
   // after the call has returned. `casts` are as CallOptions has them.
   absl::StatusOr<InitReply> Call(const InitRequest& request,
-                                 uint64_t expected_bytes,
                                  const CallDeadline& deadline);
   absl::StatusOr<SetStateReply> Call(const SetStateRequest& request,
-                                     uint64_t expected_bytes,
                                      const CallDeadline& deadline);
   absl::StatusOr<PushReply> Call(const PushRequest& request,
-                                 uint64_t expected_bytes,
                                  const CallDeadline& deadline,
                                  absl::Span<const SendCast> casts = {});
   absl::StatusOr<PullReply> Call(
-      const PullRequest& request, uint64_t expected_bytes,
-      const CallDeadline& deadline,
-      absl::Span<const Destination> destinations = {});
-  absl::StatusOr<GetStateReply> Call(
-      const GetStateRequest& request, uint64_t expected_bytes,
-      const CallDeadline& deadline,
-      absl::Span<const Destination> destinations = {});
-  absl::StatusOr<PullReply> Call(
-      const PushPullRequest& request, uint64_t expected_bytes,
-      const CallDeadline& deadline,
+      const PushPullRequest& request, const CallDeadline& deadline,
       absl::Span<const Destination> destinations = {},
       absl::Span<const SendCast> casts = {});
+
+  // Brings the values for which `reply` has a ticket, and takes the ticket from
+  // it. REQUIRES: its tensors have memory.
+  absl::Status Bring(PullReply& reply, const CallDeadline& deadline);
 
  private:
   // Receives the reply of one stripe.
@@ -82,21 +74,14 @@ class BulkCalls {
   // UploadPlan says how a call with tensors in its request is made.
   struct UploadPlan {
     Method method;
-    uint64_t expected_bytes;  // of the reply
     absl::Span<const SendCast> casts;
   };
 
   // Returns how many stripes a call is worth that carries so many bytes.
   uint32_t NumStripes(uint64_t bytes) const;
-  // Returns the request of each stripe of a PullStream.
-  template <typename Request>
-  absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodePulls(
-      const Request& request, uint32_t num_stripes, bool allow_batches) const;
-  // Makes a call by a PullStream.
-  template <typename Request>
-  absl::StatusOr<PullReply> Download(
-      const Request& request, uint64_t expected_bytes,
-      const CallDeadline& deadline, absl::Span<const Destination> destinations);
+  // Returns the request of a stripe of a PullStream.
+  absl::StatusOr<grpc::ByteBuffer> EncodePull(const Ticket& ticket,
+                                              const Stripe& stripe) const;
   // Runs the call, and halves most_stripes_ if the server refuses some of its
   // streams.
   absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
@@ -112,7 +97,6 @@ class BulkCalls {
   // Uploads by an InitStream.
   template <typename Request>
   absl::StatusOr<InitReply> UploadByInit(const Request& request,
-                                         uint64_t expected_bytes,
                                          const CallDeadline& deadline);
   // Uploads for a reply of one message, which it returns.
   template <typename Request>

@@ -1,5 +1,6 @@
 #include "client/internal/transfer/grpc_connection.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <type_traits>
@@ -16,7 +17,6 @@
 #include "client/internal/calls/wait_queue.h"
 #include "client/internal/transfer/cast_entries.h"
 #include "client/internal/transfer/renewed_connection.h"
-#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -26,50 +26,16 @@ constexpr size_t kMinMessageBytes = 1024;
 // A protobuf message cannot be longer, and a longer one aborts the process.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
 
-// Enough for all keys of a large model; a few bytes each.
-constexpr size_t kMaxKnownKeys = 64 << 10;
-
-// Requests with an entry per key carry tensors, or bring some back.
+// True for requests with tensors, but for ids of rows alone, and for replies
+// with values.
 template <typename Request>
-constexpr bool kMayStream = requires(const Request& r) {
-  r.entries;
-};
-template <typename Request>
-constexpr bool kSendsTensors =
-    kMayStream<Request>&& requires(const Request& r) {
+constexpr bool kSendsTensors = requires(const Request& r) {
   r.entries.front().tensor;
 };
 template <typename Request>
-constexpr bool kBringsTensors =
-    kMayStream<Request>&& requires(const ReplyTo<Request>& r) {
+constexpr bool kBringsValues = requires(const ReplyTo<Request>& r) {
   r.values;
 };
-
-// Returns whether the reply was too large for one message, as far as the status
-// tells: gRPC refuses one without a reason.
-bool MayBeTooLarge(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return absl::IsResourceExhausted(status) &&
-         (reason == Reason::kReplyTooLarge || reason == Reason::kUnspecified);
-}
-
-// Returns whether the call may be made again after that status. It has had no
-// effect if the server has refused the reply; by the name of a call it is not
-// made twice.
-template <typename Request>
-bool MayGoAsStreamAfter(const absl::Status& status, const Request& request) {
-  if constexpr (kHasCallId<Request>) {
-    return ReasonOf(status) == Reason::kReplyTooLarge || CallIdIn(request);
-  }
-  return true;
-}
-
-// Returns whether a call that went as one message is to be made as a stream.
-template <typename Request>
-bool NeedsStream(const absl::Status& status, const Request& request) {
-  return kBringsTensors<Request> && MayBeTooLarge(status) &&
-         MayGoAsStreamAfter(status, request);
-}
 
 // Returns whether one of the target's addresses has a port that there is none
 // of: gRPC would take the rest of its division by 65536.
@@ -106,14 +72,6 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
   return CheckTransferOptions(options.transfer);
 }
 
-// Returns whether the call may succeed as a message: the server takes no more
-// streams, or none.
-bool RefusesStreams(const absl::Status& status) {
-  return absl::IsUnimplemented(status) ||
-         (absl::IsResourceExhausted(status) &&
-          ReasonOf(status) == Reason::kLimitReached);
-}
-
 // A server that stops cancels the calls that wait: to their caller it is one
 // that does not answer any more.
 absl::Status EndOf(absl::Status status, const CallOptions& options) {
@@ -144,18 +102,17 @@ std::unique_ptr<GrpcConnection> GrpcConnection::Open(
 
 GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
                                const ChannelSecurity& security)
-    : max_message_bytes_(options.max_message_bytes),
-      channels_(options.target, options.max_message_bytes,
+    : channels_(options.target, options.max_message_bytes,
                 NumBulkConnections(options.transfer), security,
                 options.server ? options.server
                                : std::make_shared<ServerIncarnation>()),
       policy_(options.transfer, options.max_message_bytes),
       buffers_(options.transfer.max_idle_bytes, options.transfer.max_idle_time),
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,
+             std::max<uint64_t>(options.transfer.stream_threshold_bytes, 1),
              buffers_.pool()),
       bulk_(channels_, options.transfer, options.max_message_bytes,
-            buffers_.pool()),
-      large_keys_(policy_, kMaxKnownKeys) {}
+            buffers_.pool()) {}
 
 Task<absl::Status> GrpcConnection::Make(AnyCall call, CallOptions options,
                                         CallThreads* threads) {
@@ -177,25 +134,21 @@ Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
                                           const CallOptions& options,
                                           CallThreads* threads) {
   const bool blocks = threads == nullptr;
-  const uint64_t expected = ExpectedBytes(request);
   absl::StatusOr<ReplyTo<Request>> came;
-  if (ShouldStream(request, expected)) {
+  if (ShouldStream(request)) {
     CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
-    came = CallAsStream(request, expected, deadline, options);
+    came = CallAsStream(request, deadline, options);
   } else {
-    const bool in_batches = blocks && ShouldPullInBatches(request, options);
-    if (in_batches) came = CallAsStream(request, 0, deadline, options);
-    if (!in_batches || RefusesStreams(came.status())) {
-      came = co_await CallAsMessage(request, deadline, options, blocks);
-    }
-    if (NeedsStream(came.status(), request)) {
-      CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
-      came = CallAsStreamAfter(std::move(came), request, deadline, options);
-    }
+    came = co_await CallAsMessage(request, deadline, options, blocks);
   }
   CO_RETURN_IF_ERROR(came.status());
   reply = *std::move(came);
-  Learn(request, reply, expected);
+  if constexpr (kBringsValues<Request>) {
+    if (reply.ticket) {
+      CO_RETURN_IF_ERROR(co_await AwaitThread(threads, deadline));
+      co_return bulk_.Bring(reply, deadline);
+    }
+  }
   co_return absl::OkStatus();
 }
 
@@ -217,75 +170,22 @@ Task<absl::StatusOr<ReplyTo<Request>>> GrpcConnection::CallAsMessage(
 }
 
 template <typename Request>
-uint64_t GrpcConnection::ExpectedBytes(const Request& request) const {
-  if constexpr (kBringsTensors<Request>) {
-    return large_keys_.ExpectedBytes(request);
-  }
-  return 0;
-}
-
-template <typename Request>
-void GrpcConnection::Learn(const Request& request,
-                           const ReplyTo<Request>& reply,
-                           uint64_t expected_bytes) {
-  // Pushed rows say nothing of how large their keys are.
-  if constexpr (!kMayStream<Request> ||
-                std::is_same_v<Request, PushRowsRequest>) {
-    return;
-  } else if constexpr (kSendsTensors<Request>) {
-    large_keys_.Learn(request);
-  } else {
-    large_keys_.Learn(request, reply, expected_bytes);
-  }
-}
-
-template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStream(
-    const Request& request, uint64_t expected_bytes,
-    const CallDeadline& deadline, const CallOptions& options) {
+    const Request& request, const CallDeadline& deadline,
+    const CallOptions& options) {
   if constexpr (std::is_same_v<Request, PushPullRequest>) {
-    return bulk_.Call(request, expected_bytes, deadline, options.destinations,
-                      options.casts);
+    return bulk_.Call(request, deadline, options.destinations, options.casts);
   } else if constexpr (std::is_base_of_v<PushRequest, Request>) {
-    return bulk_.Call(request, expected_bytes, deadline, options.casts);
-  } else if constexpr (kBringsTensors<Request>) {
-    return bulk_.Call(request, expected_bytes, deadline, options.destinations);
-  } else if constexpr (kMayStream<Request>) {
-    return bulk_.Call(request, expected_bytes, deadline);
+    return bulk_.Call(request, deadline, options.casts);
+  } else if constexpr (kSendsTensors<Request>) {
+    return bulk_.Call(request, deadline);
   }
   return absl::InternalError("no stream carries such a call");
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStreamAfter(
-    absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
-    const CallDeadline& deadline, const CallOptions& options) {
-  // If it was something else, the stream says so again.
-  auto streamed = CallAsStream(request, max_message_bytes_, deadline, options);
-  return absl::IsUnimplemented(streamed.status()) ? refused : streamed;
-}
-
-template <typename Request>
-bool GrpcConnection::ShouldStream(const Request& request,
-                                  uint64_t expected_bytes) const {
-  if constexpr (kSendsTensors<Request>) {
-    if (policy_.ShouldStream(request)) return true;
-  }
-  if constexpr (kBringsTensors<Request>) {
-    return policy_.ShouldStream(expected_bytes, request.entries.size());
-  }
-  return false;
-}
-
-template <typename Request>
-bool GrpcConnection::ShouldPullInBatches(const Request& request,
-                                         const CallOptions& options) const {
-  if constexpr (std::is_same_v<Request, PullRequest>) {
-    const uint64_t num_entries = request.entries.size();
-    return options.destinations.empty() &&
-           policy_.ShouldStreamInBatches(large_keys_.GuessedBytes(num_entries),
-                                         num_entries);
-  }
+bool GrpcConnection::ShouldStream(const Request& request) const {
+  if constexpr (kSendsTensors<Request>) return policy_.ShouldStream(request);
   return false;
 }
 

@@ -19,7 +19,6 @@
 #include "client/internal/transfer/bulk_calls.h"
 #include "client/internal/transfer/channel_pool.h"
 #include "client/internal/transfer/grpc_channel.h"
-#include "client/internal/transfer/large_keys.h"
 #include "client/internal/transfer/server_incarnation.h"
 #include "client/internal/transfer/stream_policy.h"
 #include "client/internal/transfer/trimmed_pool.h"
@@ -56,10 +55,9 @@ struct GrpcConnectionOptions {
 // received are copied once, into the call's destinations or, without them, into
 // 64-byte aligned memory; small tensors of a reply share buffers.
 //
-// Calls that carry tensors go as one message or as streams, as TransferOptions
-// says. How much a pull brings is not known beforehand: it goes as a stream if
-// the keys were large when they last went over this connection, or if the
-// server refuses to put the reply into one message.
+// Tensors of requests go in one message or as streams, as TransferOptions says.
+// Values of replies come in the reply or, if that has a ticket, as streams: the
+// server decides.
 class GrpcConnection final : public TaskConnection {
  public:
   // Opens channels; each connects at its first call. Where the files of the
@@ -83,7 +81,7 @@ class GrpcConnection final : public TaskConnection {
   GrpcConnection(const GrpcConnectionOptions& options,
                  const ChannelSecurity& security);
 
-  // Streams block, and so does a call whose reply turns out to need one.
+  // Streams block.
   Task<absl::Status> Make(AnyCall call, CallOptions options,
                           CallThreads* threads) override;
   template <typename Request>
@@ -95,44 +93,21 @@ class GrpcConnection final : public TaskConnection {
   Task<absl::StatusOr<ReplyTo<Request>>> CallAsMessage(
       const Request& request, const CallDeadline& deadline,
       const CallOptions& options, bool blocks);
-  // Makes the call as a stream, of one stripe or more.
+  // Makes the call, whose request has tensors, as a stream of one stripe or
+  // more.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsStream(const Request& request,
-                                                uint64_t expected_bytes,
                                                 const CallDeadline& deadline,
                                                 const CallOptions& options);
-  // Makes a call as a stream after it was made as a message, whose reply was
-  // too large for one. Returns `refused` if the server has no streams.
+  // Returns whether the request goes as a stream.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
-      absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
-      const CallDeadline& deadline, const CallOptions& options);
-  // Returns how many bytes of tensors the reply is known to bring; 0 if nothing
-  // is known.
-  template <typename Request>
-  uint64_t ExpectedBytes(const Request& request) const;
-  // Remembers how large the keys of a call that has succeeded are.
-  // `expected_bytes` is what ExpectedBytes has returned for it.
-  template <typename Request>
-  void Learn(const Request& request, const ReplyTo<Request>& reply,
-             uint64_t expected_bytes);
-  // Returns whether a call is to be made as a stream if its reply brings
-  // `expected_bytes`.
-  template <typename Request>
-  bool ShouldStream(const Request& request, uint64_t expected_bytes) const;
-  // Returns whether a call that ShouldStream refuses is a pull whose values are
-  // to come in batches, judging by the size of those that were pulled last.
-  template <typename Request>
-  bool ShouldPullInBatches(const Request& request,
-                           const CallOptions& options) const;
+  bool ShouldStream(const Request& request) const;
 
-  const size_t max_message_bytes_;
   ChannelPool channels_;
   const StreamPolicy policy_;
   const TrimmedPool buffers_;
   UnaryCalls unary_;
   BulkCalls bulk_;
-  LargeKeys large_keys_;
 };
 
 }  // namespace tensorkv

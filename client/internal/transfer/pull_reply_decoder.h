@@ -16,7 +16,8 @@ namespace tensorkv {
 
 // Reads a PullResponse or PushPullResponse, which it empties. The elements are
 // copied once, into `destinations` if all fit, else into aligned memory from
-// `pool`. Thread-safe.
+// `pool`. Where there is a ticket, the tensors get that memory, and nobody has
+// written there. Thread-safe.
 // Errors: Internal (malformed) · ResourceExhausted (no memory).
 absl::StatusOr<PullReply> DecodePullReply(
     grpc::ByteBuffer* bytes, uint32_t max_entries, BufferPool& pool,

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/internal/transfer/message_bytes.h"
-#include "client/internal/transfer/pulled_batches.h"
 #include "client/internal/transfer/tensor_memory.h"
 #include "contract/payload_reader.h"
 #include "contract/stream_codec.h"
@@ -34,20 +33,20 @@ std::string Describe(const Value& value) {
 
 }  // namespace
 
-absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
-  grpc::ByteBuffer message;
-  if (!stream.Read(&message)) return EndedEarly("the manifest");
-  if (allow_batches_ && PulledBatches::HasBatch(&message)) {
-    PulledBatches batches(num_entries_, buffers_);
-    RETURN_IF_ERROR(batches.Receive(stream, std::move(message)));
-    MutexLock lock(&mutex_);
-    reply_ = batches.Release();
-    return absl::OkStatus();
+ValueWriter::ValueWriter(absl::Span<Value> values)
+    : sizes_(TensorSizes(values)) {
+  destinations_.reserve(values.size());
+  for (Value& value : values) {
+    destinations_.push_back(value.tensor.mutable_data());
   }
-  RETURN_IF_ERROR(ReceiveManifest(&message));
+}
+
+absl::Status ValueWriter::Receive(StripeStream& stream,
+                                  const Stripe& stripe) const {
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes_));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
   PartCursor cursor(sizes_, range);
+  grpc::ByteBuffer message;
   while (stream.Read(&message)) {
     RETURN_IF_ERROR(ReceivePart(&message, cursor));
   }
@@ -57,13 +56,76 @@ absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
                                  stripe.index));
 }
 
+absl::StatusOr<std::vector<absl::Span<char>>> ValueWriter::Accept(
+    const PartRange& part, PartCursor& cursor) const {
+  if (part.size_bytes > cursor.bytes_left()) {
+    return MalformedReply(absl::InvalidArgumentError(
+        absl::StrCat("part: expected at most ", cursor.bytes_left(),
+                     " bytes, got ", part.size_bytes)));
+  }
+  std::vector<absl::Span<char>> destinations;
+  for (uint64_t bytes = part.size_bytes; bytes > 0;) {
+    const PartRange next = *cursor.Next(bytes);
+    const bool is_first = bytes == part.size_bytes;
+    if (is_first && (next.entry != part.entry || next.offset != part.offset)) {
+      return MalformedReply(absl::InvalidArgumentError(absl::StrCat(
+          "part: expected entry ", next.entry, " at offset ", next.offset,
+          ", got entry ", part.entry, " at offset ", part.offset)));
+    }
+    destinations.emplace_back(destinations_[next.entry] + next.offset,
+                              next.size_bytes);
+    bytes -= next.size_bytes;
+  }
+  return destinations;
+}
+
+absl::Status ValueWriter::ReceivePart(grpc::ByteBuffer* message,
+                                      PartCursor& cursor) const {
+  grpc::ProtoBufferReader metadata(message);
+  const std::optional<EncodedPart> part =
+      ReadPart(&metadata, message->Length());
+  if (!part.has_value()) return ParsePart(message, cursor);
+  ASSIGN_OR_RETURN(const std::vector<absl::Span<char>> destinations,
+                   Accept(part->part, cursor));
+  grpc::ProtoBufferReader data(message);
+  if (CopyBytes(&data, part->data.offset, destinations)) {
+    return absl::OkStatus();
+  }
+  return MalformedReply(absl::InternalError("a part ends early"));
+}
+
+absl::Status ValueWriter::ParsePart(grpc::ByteBuffer* message,
+                                    PartCursor& cursor) const {
+  v1::PullChunk chunk;
+  RETURN_IF_ERROR(Parse(message, &chunk));
+  if (!chunk.has_part()) {
+    return MalformedReply(absl::InternalError("expected a part"));
+  }
+  const v1::Part& part = chunk.part();
+  ASSIGN_OR_RETURN(
+      const std::vector<absl::Span<char>> destinations,
+      Accept({part.entry(), part.offset(), part.data().size()}, cursor));
+  const char* data = part.data().data();
+  for (const absl::Span<char> destination : destinations) {
+    std::memcpy(destination.data(), data, destination.size());
+    data += destination.size();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PulledValues::Receive(StripeStream& stream, const Stripe& stripe) {
+  grpc::ByteBuffer message;
+  if (!stream.Read(&message)) return EndedEarly("the manifest");
+  RETURN_IF_ERROR(ReceiveManifest(&message));
+  return writer_->Receive(stream, stripe);
+}
+
 absl::Status PulledValues::ReceiveManifest(grpc::ByteBuffer* message) {
   v1::PullChunk chunk;
   RETURN_IF_ERROR(Parse(message, &chunk));
   if (!chunk.has_manifest()) {
-    return MalformedReply(absl::InternalError(
-        absl::StrCat("expected the manifest first, got a ",
-                     chunk.has_batch() ? "batch" : "part")));
+    return MalformedReply(
+        absl::InternalError("expected the manifest first, got a part"));
   }
   ASSIGN_OR_RETURN(Decoded<PullReply> manifest,
                    ReadMessage<PullReply>(*chunk.mutable_manifest(),
@@ -78,22 +140,16 @@ absl::Status PulledValues::TakeManifest(PullReply manifest) {
                      manifest.values.size())));
   }
   MutexLock lock(&mutex_);
-  if (has_manifest_) return CheckAgreement(manifest);
-  RETURN_IF_ERROR(Allocate(std::move(manifest)));
-  has_manifest_ = true;
-  return absl::OkStatus();
+  return writer_ ? CheckAgreement(manifest) : Allocate(std::move(manifest));
 }
 
 absl::Status PulledValues::Allocate(PullReply manifest) {
-  std::vector<uint64_t> sizes = TensorSizes(manifest.values);
-  RETURN_IF_ERROR(CheckReply(TotalBytes(sizes)).status());
+  RETURN_IF_ERROR(
+      CheckReply(TotalBytes(TensorSizes(manifest.values))).status());
   RETURN_IF_ERROR(
       AllocateTensors(absl::MakeSpan(manifest.values), buffers_, given_));
   reply_ = std::move(manifest);
-  sizes_ = std::move(sizes);
-  for (Value& value : reply_.values) {
-    destinations_.push_back(value.tensor.mutable_data());
-  }
+  writer_.emplace(absl::MakeSpan(reply_.values));
   return absl::OkStatus();
 }
 
@@ -106,40 +162,6 @@ absl::Status PulledValues::CheckAgreement(const PullReply& manifest) const {
         absl::StrCat("the stripes disagree about value ", i, ": ",
                      Describe(first), " and ", Describe(other))));
   }
-  return absl::OkStatus();
-}
-
-absl::Status PulledValues::ReceivePart(grpc::ByteBuffer* message,
-                                       PartCursor& cursor) {
-  grpc::ProtoBufferReader metadata(message);
-  const std::optional<EncodedPart> part =
-      ReadPart(&metadata, message->Length());
-  if (!part.has_value()) return ParsePart(message, cursor);
-  if (const absl::Status status = cursor.Accept(part->part); !status.ok()) {
-    return MalformedReply(status);
-  }
-  grpc::ProtoBufferReader data(message);
-  char* const destination = destinations_[part->part.entry] + part->part.offset;
-  if (CopyRange(&data, part->data, destination)) return absl::OkStatus();
-  return MalformedReply(absl::InternalError("a part ends early"));
-}
-
-absl::Status PulledValues::ParsePart(grpc::ByteBuffer* message,
-                                     PartCursor& cursor) {
-  v1::PullChunk chunk;
-  RETURN_IF_ERROR(Parse(message, &chunk));
-  if (!chunk.has_part()) {
-    return MalformedReply(absl::InternalError("expected a part"));
-  }
-  const v1::Part& proto = chunk.part();
-  const PartRange part = {.entry = proto.entry(),
-                          .offset = proto.offset(),
-                          .size_bytes = proto.data().size()};
-  if (const absl::Status status = cursor.Accept(part); !status.ok()) {
-    return MalformedReply(status);
-  }
-  std::memcpy(destinations_[part.entry] + part.offset, proto.data().data(),
-              part.size_bytes);
   return absl::OkStatus();
 }
 

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/destination.h"
@@ -20,22 +22,43 @@
 
 namespace tensorkv {
 
-// Receives the stripes of a PullStream or PushPullStream into one set of
-// tensors. The manifest that comes first allocates them; the others must
-// say the same. Thread-safe for different stripes.
+// Writes the values that the stripes of a stream bring into their tensors.
+// Thread-safe for different stripes.
+class ValueWriter {
+ public:
+  // REQUIRES: the tensors of `values`, which outlive this object, have memory;
+  // all of them together fewer than 2^63 bytes.
+  explicit ValueWriter(absl::Span<Value> values);
+
+  // Reads the parts that are left of one stripe's stream.
+  // Errors: Internal (malformed, or too few).
+  absl::Status Receive(StripeStream& stream, const Stripe& stripe) const;
+
+ private:
+  absl::Status ReceivePart(grpc::ByteBuffer* message, PartCursor& cursor) const;
+  // Parses parts in an unusual form.
+  absl::Status ParsePart(grpc::ByteBuffer* message, PartCursor& cursor) const;
+  // Accepts a part, which may be of several values, and returns where its bytes
+  // go. Errors: Internal (one that is not the next).
+  absl::StatusOr<std::vector<absl::Span<char>>> Accept(
+      const PartRange& part, PartCursor& cursor) const;
+
+  // By entry.
+  std::vector<uint64_t> sizes_;
+  std::vector<char*> destinations_;
+};
+
+// Receives the stripes of a PushPullStream into one set of tensors. The
+// manifest that comes first allocates them; the others must say the same.
+// Thread-safe for different stripes.
 class PulledValues {
  public:
   // Receives the values of a call with `num_entries` entries, into
   // `destinations` if all fit, else into memory from `buffers`; both outlive
-  // this object. A pull that has taken batches may get these in place of a
-  // manifest and parts. REQUIRES then: one stripe, no destinations.
+  // this object.
   PulledValues(size_t num_entries, BufferPool& buffers,
-               absl::Span<const Destination> destinations = {},
-               bool allow_batches = false)
-      : num_entries_(num_entries),
-        buffers_(buffers),
-        given_(destinations),
-        allow_batches_(allow_batches) {}
+               absl::Span<const Destination> destinations = {})
+      : num_entries_(num_entries), buffers_(buffers), given_(destinations) {}
 
   // Reads all messages of one stripe's stream.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
@@ -53,21 +76,15 @@ class PulledValues {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckAgreement(const PullReply& manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status ReceivePart(grpc::ByteBuffer* message, PartCursor& cursor);
-  // Parses parts in an unusual form.
-  absl::Status ParsePart(grpc::ByteBuffer* message, PartCursor& cursor);
 
   const size_t num_entries_;
   BufferPool& buffers_;
   const absl::Span<const Destination> given_;
-  const bool allow_batches_;
 
   Mutex mutex_;
-  bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;
   PullReply reply_ ABSL_GUARDED_BY(mutex_);
-  // By entry. Set with the first manifest, read by stripes that have seen it.
-  std::vector<uint64_t> sizes_;
-  std::vector<char*> destinations_;
+  // Set with the first manifest, used by stripes that have seen it.
+  std::optional<ValueWriter> writer_;
 };
 
 }  // namespace tensorkv

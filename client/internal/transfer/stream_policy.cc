@@ -23,20 +23,6 @@ uint64_t BytesBesides(const PushEntry& entry) {
 
 }  // namespace
 
-bool StreamPolicy::ShouldStream(uint64_t payload_bytes,
-                                uint64_t num_tensors) const {
-  if (payload_bytes > max_message_bytes_) return true;
-  const uint64_t least_mean = std::min(kMinMeanPartBytes, threshold_bytes_);
-  return payload_bytes >= threshold_bytes_ &&
-         payload_bytes >= num_tensors * least_mean;
-}
-
-bool StreamPolicy::ShouldStreamInBatches(uint64_t payload_bytes,
-                                         uint64_t num_tensors) const {
-  return payload_bytes >= threshold_bytes_ / 2 &&
-         payload_bytes < num_tensors * kMinMeanPartBytes;
-}
-
 template <typename Request>
 bool StreamPolicy::ShouldStreamRequest(const Request& request) const {
   uint64_t payload_bytes = 0;
@@ -46,8 +32,10 @@ bool StreamPolicy::ShouldStreamRequest(const Request& request) const {
     metadata_bytes +=
         entry.key.size() + BytesBesides(entry) + kMaxEntryOverheadBytes;
   }
-  return payload_bytes + metadata_bytes > max_message_bytes_ ||
-         ShouldStream(payload_bytes, request.entries.size());
+  if (payload_bytes + metadata_bytes > max_message_bytes_) return true;
+  const uint64_t least_mean = std::min(kMinMeanPartBytes, threshold_bytes_);
+  return payload_bytes >= threshold_bytes_ &&
+         payload_bytes >= request.entries.size() * least_mean;
 }
 
 bool StreamPolicy::ShouldStream(const InitRequest& request) const {

@@ -1,4 +1,4 @@
-// Decides which payloads go as streams.
+// Decides which calls go as streams.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_TRANSFER_STREAM_POLICY_H_
 #define TENSORKV_CLIENT_INTERNAL_TRANSFER_STREAM_POLICY_H_
@@ -10,23 +10,13 @@
 
 namespace tensorkv {
 
-// Decides by size, as TransferOptions says, whether tensors go as a stream or
-// as one message. Immutable, thread-safe.
+// Decides by size, as TransferOptions says, whether the tensors of a request go
+// as a stream or in one message. Immutable, thread-safe.
 class StreamPolicy {
  public:
   StreamPolicy(const TransferOptions& options, uint64_t max_message_bytes)
       : max_message_bytes_(max_message_bytes),
         threshold_bytes_(options.stream_threshold_bytes) {}
-
-  // Returns whether `num_tensors` tensors of `payload_bytes` in all go as a
-  // stream.
-  bool ShouldStream(uint64_t payload_bytes, uint64_t num_tensors) const;
-
-  // Returns whether a pull that ShouldStream refuses is still made as a stream,
-  // whose values come in batches: they are small, and many enough for the
-  // client to copy some while the server prepares others.
-  bool ShouldStreamInBatches(uint64_t payload_bytes,
-                             uint64_t num_tensors) const;
 
   // Return whether the request goes as a stream: for the size of its tensors,
   // or because it is too long for one message together with its keys.

@@ -28,31 +28,39 @@ namespace {
 
 using grpc::internal::RpcMethod;
 
+// What a call may send and receive in a message.
+struct Limits {
+  uint64_t max_message_bytes;
+  uint64_t ticket_from_bytes;
+};
+
 // Returns the bound that the caller states, but no more than the channel takes:
-// else the server would push, and the reply would be refused here.
+// else the server would push, and the reply would be refused here. Only without
+// such a bound may more come by a ticket.
 template <typename Request>
-uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
-  return request.max_reply_bytes == 0
-             ? max_message_bytes
-             : std::min(request.max_reply_bytes, max_message_bytes);
+wire::ReplyBounds BoundsOf(const Request& request, const Limits& limits) {
+  if (request.max_reply_bytes == 0) {
+    return {limits.max_message_bytes, limits.ticket_from_bytes};
+  }
+  return {std::min(request.max_reply_bytes, limits.max_message_bytes), 0};
 }
 
 // Requests with an entry per key have a writer of their own.
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
-                                         size_t max_message_bytes,
+                                         const Limits& limits,
                                          BufferPool& pool) {
   if constexpr (requires { request.entries; }) {
-    std::optional<uint64_t> max_reply_bytes;
+    std::optional<wire::ReplyBounds> bounds;
     if constexpr (requires { request.max_reply_bytes; }) {
-      max_reply_bytes = MaxReplyBytes(request, max_message_bytes);
+      bounds = BoundsOf(request, limits);
     }
-    const EncodedMessage message =
-        EncodeRequest(request, max_reply_bytes, &pool);
-    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
+    const EncodedMessage message = EncodeRequest(request, bounds, &pool);
+    RETURN_IF_ERROR(
+        CheckMessageSize(message.size_bytes(), limits.max_message_bytes));
     return ToByteBuffer(message);
   } else {
-    return Serialize(request, max_message_bytes);
+    return Serialize(request, limits.max_message_bytes);
   }
 }
 
@@ -138,10 +146,11 @@ class Rpc final : public QueuedWait {
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
                        ServerIncarnation* server, size_t max_message_bytes,
-                       RefPtr<BufferPool> buffers)
+                       uint64_t ticket_from_bytes, RefPtr<BufferPool> buffers)
     : channel_(std::move(channel)),
       server_(*server),
       max_message_bytes_(max_message_bytes),
+      ticket_from_bytes_(ticket_from_bytes),
       buffers_(std::move(buffers)) {
   for (const Method method : kUnaryMethods) {
     methods_.emplace_back(PathOf(method), RpcMethod::NORMAL_RPC, channel_);
@@ -178,8 +187,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> UnaryCalls::Call(
   if (!blocks) {
     CO_ASSIGN_OR_RETURN(queue, WaitQueue());
   }
-  CO_ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                      ToBytes(request, max_message_bytes_, *buffers_));
+  CO_ASSIGN_OR_RETURN(
+      const grpc::ByteBuffer message,
+      ToBytes(request, {max_message_bytes_, ticket_from_bytes_}, *buffers_));
   const Expects expects = ExpectationOf(request);
   grpc::ClientContext context;
   deadline.ApplyTo(context);

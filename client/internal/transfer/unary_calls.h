@@ -34,14 +34,16 @@ namespace tensorkv {
 // ResourceExhausted (a message above the limit) · those of WaitQueue.
 class UnaryCalls {
  public:
-  // Tensors that come have memory from `buffers`, and so have the requests of
-  // many small entries.
+  // Values of `ticket_from_bytes` or more come by a ticket. Tensors that come
+  // have memory from `buffers`, and so have the requests of many small entries.
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, ServerIncarnation* server,
-             size_t max_message_bytes, RefPtr<BufferPool> buffers);
+             size_t max_message_bytes, uint64_t ticket_from_bytes,
+             RefPtr<BufferPool> buffers);
 
   // Makes a call. If it `blocks`, the calling thread waits; else none does, and
   // the task goes on on a thread of WaitQueue. Values are received into
-  // `destinations` if all fit. Defined for the request of every unary method.
+  // `destinations` if all fit; where there is a ticket, the tensors have memory
+  // without contents. Defined for the request of every unary method.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Call(
       const Request& request, const CallDeadline& deadline,
@@ -62,6 +64,7 @@ class UnaryCalls {
   const std::shared_ptr<grpc::Channel> channel_;
   ServerIncarnation& server_;
   const size_t max_message_bytes_;
+  const uint64_t ticket_from_bytes_;
   const RefPtr<BufferPool> buffers_;
   // By method.
   std::vector<grpc::internal::RpcMethod> methods_;  // const once built

@@ -124,6 +124,7 @@ absl::StatusOr<PushPullRequest> DecodePushPullRequest(
                    DecodePushRequest(*proto.mutable_push(), decode));
   PushPullRequest request = {std::move(push)};
   request.max_reply_bytes = proto.max_reply_bytes();
+  request.ticket_from_bytes = proto.ticket_from_bytes();
   ASSIGN_OR_RETURN(request.dtype, DecodeDTypeIfPresent(proto));
   return request;
 }
@@ -131,6 +132,7 @@ absl::StatusOr<PushPullRequest> DecodePushPullRequest(
 void EncodePushPullRequest(const PushPullRequest& request, TensorEncoder encode,
                            v1::PushPullRequest* proto) {
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_ticket_from_bytes(request.ticket_from_bytes);
   proto->set_dtype(static_cast<v1::DType>(request.dtype));
   EncodePushRequest(request, encode, proto->mutable_push());
 }
@@ -227,6 +229,7 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
+  request.ticket_from_bytes = proto.ticket_from_bytes();
   ASSIGN_OR_RETURN(request.dtype, DecodeDTypeIfPresent(proto));
   if (proto.has_at()) request.at = proto.at();
   if (proto.has_changes()) request.changes = proto.changes();
@@ -244,6 +247,7 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_wait_for_keys(request.wait_for_keys);
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_ticket_from_bytes(request.ticket_from_bytes);
   proto->set_dtype(static_cast<v1::DType>(request.dtype));
   if (request.at) *proto->mutable_at() = *request.at;
   if (request.changes) *proto->mutable_changes() = *request.changes;
@@ -256,15 +260,14 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto) {
-  ASSIGN_OR_RETURN(PullReply reply,
-                   DecodeValues(*proto.mutable_values(), DecodeWithData));
+  ASSIGN_OR_RETURN(PullReply reply, DecodeReply(proto));
   reply.snapshot_number = proto.snapshot_number();
   return reply;
 }
 
 void ToProto(const PullReply& reply, v1::PullResponse* proto) {
   proto->set_snapshot_number(reply.snapshot_number);
-  EncodeValues(reply, EncodeWithData, proto->mutable_values());
+  EncodeReply(reply, proto);
 }
 
 absl::StatusOr<PushPullRequest> FromProto(v1::PushPullRequest&& proto) {
@@ -276,11 +279,11 @@ void ToProto(const PushPullRequest& request, v1::PushPullRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto) {
-  return DecodeValues(*proto.mutable_values(), DecodeWithData);
+  return DecodeReply(proto);
 }
 
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto) {
-  EncodeValues(reply, EncodeWithData, proto->mutable_values());
+  EncodeReply(reply, proto);
 }
 
 }  // namespace tensorkv

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/error_from.h"
 #include "base/ref_counted.h"
+#include "base/status_macros.h"
 #include "contract/encoding.h"
 #include "contract/proto_codec.h"
 #include "contract/requests.h"
@@ -93,6 +94,27 @@ absl::StatusOr<PullReply> DecodeValues(
     TensorDecoder decode);
 void EncodeValues(const PullReply& reply, TensorEncoder encode,
                   google::protobuf::RepeatedPtrField<v1::Value>* protos);
+
+// Those of a reply that may have a ticket, and then no data.
+template <typename Proto>
+absl::StatusOr<PullReply> DecodeReply(Proto& proto) {
+  ASSIGN_OR_RETURN(
+      PullReply reply,
+      DecodeValues(*proto.mutable_values(),
+                   proto.has_ticket() ? DecodeWithoutData : DecodeWithData));
+  if (proto.has_ticket()) {
+    reply.ticket = {proto.ticket().id(), proto.ticket().size_bytes()};
+  }
+  return reply;
+}
+template <typename Proto>
+void EncodeReply(const PullReply& reply, Proto* proto) {
+  EncodeValues(reply, reply.ticket ? EncodeWithoutData : EncodeWithData,
+               proto->mutable_values());
+  if (!reply.ticket) return;
+  proto->mutable_ticket()->set_id(reply.ticket->id);
+  proto->mutable_ticket()->set_size_bytes(reply.ticket->size_bytes);
+}
 
 PushReply DecodeResults(
     const google::protobuf::RepeatedPtrField<v1::PushResult>& protos);

@@ -120,6 +120,7 @@ absl::StatusOr<PullRequest> DecodePullRowsRequest(v1::PullRowsRequest& proto) {
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
+  request.ticket_from_bytes = proto.ticket_from_bytes();
   if (proto.has_at()) request.at = proto.at();
   ASSIGN_OR_RETURN(request.entries,
                    DecodeAll(*proto.mutable_entries(), DecodePullRowsEntry));
@@ -133,6 +134,7 @@ void EncodePullRowsRequest(const PullRequest& request,
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_wait_for_keys(request.wait_for_keys);
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_ticket_from_bytes(request.ticket_from_bytes);
   if (request.at) *proto->mutable_at() = *request.at;
   for (const PullEntry& entry : request.entries) {
     v1::PullRowsEntry* out = proto->add_entries();
@@ -152,15 +154,14 @@ void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto) {
-  ASSIGN_OR_RETURN(PullReply reply,
-                   DecodeValues(*proto.mutable_values(), DecodeWithData));
+  ASSIGN_OR_RETURN(PullReply reply, DecodeReply(proto));
   reply.snapshot_number = proto.snapshot_number();
   return reply;
 }
 
 void ToProto(const PullReply& reply, v1::PullRowsResponse* proto) {
   proto->set_snapshot_number(reply.snapshot_number);
-  EncodeValues(reply, EncodeWithData, proto->mutable_values());
+  EncodeReply(reply, proto);
 }
 
 }  // namespace tensorkv

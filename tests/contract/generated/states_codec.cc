@@ -49,6 +49,7 @@ absl::StatusOr<GetStateRequest> FromProto(const v1::GetStateRequest& proto) {
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.max_reply_bytes = proto.max_reply_bytes();
+  request.ticket_from_bytes = proto.ticket_from_bytes();
   request.entries.reserve(proto.entries_size());
   for (const v1::GetStateEntry& entry : proto.entries()) {
     request.entries.push_back({entry.key(), entry.state()});
@@ -61,6 +62,7 @@ void ToProto(const GetStateRequest& request, v1::GetStateRequest* proto) {
   proto->set_namespace_uid(request.namespace_uid);
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_ticket_from_bytes(request.ticket_from_bytes);
   for (const GetStateEntry& entry : request.entries) {
     v1::GetStateEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -69,11 +71,11 @@ void ToProto(const GetStateRequest& request, v1::GetStateRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::GetStateResponse&& proto) {
-  return DecodeValues(*proto.mutable_values(), DecodeWithData);
+  return DecodeReply(proto);
 }
 
 void ToProto(const PullReply& reply, v1::GetStateResponse* proto) {
-  EncodeValues(reply, EncodeWithData, proto->mutable_values());
+  EncodeReply(reply, proto);
 }
 
 }  // namespace tensorkv

@@ -66,17 +66,6 @@ void EncodeCall(const PushPullRequest& push_pull, v1::PushManifest* proto) {
                         proto->mutable_push_pull());
 }
 
-void EncodeCall(const PullRequest& pull, v1::PullStreamRequest* proto) {
-  if (IsOfRows(pull)) {
-    return EncodePullRowsRequest(pull, proto->mutable_pull_rows());
-  }
-  ToProto(pull, proto->mutable_pull());
-}
-void EncodeCall(const GetStateRequest& get_state,
-                v1::PullStreamRequest* proto) {
-  ToProto(get_state, proto->mutable_get_state());
-}
-
 // Encodes whichever call the variant has.
 template <typename Call, typename Proto>
 void EncodeAnyCall(const Call& call, Proto* proto) {
@@ -145,47 +134,11 @@ void ToProto(const PushManifest& manifest, v1::PushManifest* proto) {
   EncodeStripe(manifest.stripe, proto);
 }
 
-absl::StatusOr<AnyPullStream> FromProto(v1::PullStreamRequest&& proto) {
-  AnyPullStream request;
-  ASSIGN_OR_RETURN(request.options.stripe, DecodeStripe(proto));
-  request.options.max_part_bytes = proto.max_part_bytes();
-  request.options.allow_batches = proto.allow_batches();
-  switch (proto.call_case()) {
-    case v1::PullStreamRequest::kPull: {
-      ASSIGN_OR_RETURN(request.request, FromProto(proto.pull()));
-      return request;
-    }
-    case v1::PullStreamRequest::kPullRows: {
-      ASSIGN_OR_RETURN(request.request,
-                       DecodePullRowsRequest(*proto.mutable_pull_rows()));
-      return request;
-    }
-    case v1::PullStreamRequest::kGetState: {
-      ASSIGN_OR_RETURN(request.request, FromProto(proto.get_state()));
-      return request;
-    }
-    case v1::PullStreamRequest::CALL_NOT_SET:
-      break;
-  }
-  return MissingCall();
-}
-
-void ToProto(const AnyPullStream& request, v1::PullStreamRequest* proto) {
-  EncodeAnyCall(request.request, proto);
-  EncodeStripe(request.options.stripe, proto);
-  proto->set_max_part_bytes(request.options.max_part_bytes);
-  proto->set_allow_batches(request.options.allow_batches);
-}
-
 absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto) {
-  ASSIGN_OR_RETURN(PullReply reply,
-                   DecodeValues(*proto.mutable_values(), DecodeWithoutData));
-  reply.snapshot_number = proto.snapshot_number();
-  return reply;
+  return DecodeValues(*proto.mutable_values(), DecodeWithoutData);
 }
 
 void ToProto(const PullReply& reply, v1::PullManifest* proto) {
-  proto->set_snapshot_number(reply.snapshot_number);
   EncodeValues(reply, EncodeWithoutData, proto->mutable_values());
 }
 

@@ -45,9 +45,11 @@ std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
 
 LiveService::LiveService(Interceptors interceptors, uint32_t max_uploads)
     : striped_calls_(kTestStreamTimeout, &alarms),
+      tickets_(kTestStreamTimeout, &alarms),
       open_streams_(kMaxTestStreams),
       streams_({.session = {.calls = &calls_,
                             .striped_calls = &striped_calls_,
+                            .tickets = &tickets_,
                             .limits = kTestLimits},
                 .open_streams = &open_streams_,
                 .incarnation = &incarnation_,
@@ -56,6 +58,7 @@ LiveService::LiveService(Interceptors interceptors, uint32_t max_uploads)
                 .observer = &observer}),
       handlers_({.calls = &calls_,
                  .incarnation = &incarnation_,
+                 .tickets = &tickets_,
                  .server = &server_answers_,
                  .ask_peer =
                      [this](Method, grpc::ByteBuffer* bytes, const CallContext&,

@@ -123,6 +123,7 @@ class LiveService {
   // A client on another connection.
   std::unique_ptr<Stubs> Connect() const;
   const OpenStreams& open_streams() const { return open_streams_; }
+  Tickets& tickets() { return tickets_; }
   size_t num_uploads_waiting() const { return services_.num_uploads_waiting(); }
 
   // Calls a method by its path with bytes that need not be a message.
@@ -143,6 +144,7 @@ class LiveService {
       {.store = &store, .namespaces = &namespaces, .staging = &staging}};
   FewServerAnswers server_answers_{&when_server_is_asked};
   StripedCalls striped_calls_;
+  Tickets tickets_;
   OpenStreams open_streams_;
   const Incarnation incarnation_{kTestIncarnation};
   const StreamCall::Environment streams_;

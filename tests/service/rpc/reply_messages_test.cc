@@ -1,14 +1,15 @@
 #include "service/rpc/reply_messages.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "contract/stream_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
 #include "tensorkv/v1/stream.pb.h"
-#include "tests/contract/generated_codec.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -64,15 +65,14 @@ TEST(ReplyMessagesTest, PullIsAnsweredWithAManifestAndParts) {
 
   const auto chunks = ChunksOf(reply, {});
 
-  ASSERT_EQ(chunks.size(), 3u);
+  ASSERT_EQ(chunks.size(), 2u);
   ASSERT_EQ(chunks[0].manifest().values_size(), 3);
   EXPECT_EQ(chunks[0].manifest().values(2).version(), 5u);
   EXPECT_FALSE(chunks[0].manifest().values(0).tensor().has_data());
   EXPECT_EQ(chunks[1].part().entry(), 0u);
-  EXPECT_EQ(chunks[1].part().data().size(), 12u);
-  EXPECT_EQ(chunks[2].part().entry(), 2u);
+  EXPECT_EQ(chunks[1].part().data().size(), 12u + 8u);
   float seven = 0;
-  std::memcpy(&seven, chunks[2].part().data().data(), sizeof(seven));
+  std::memcpy(&seven, chunks[1].part().data().data() + 12, sizeof(seven));
   EXPECT_EQ(seven, 7);
 }
 
@@ -116,79 +116,75 @@ PullReply SmallValues(int64_t num_values) {
   return pull;
 }
 
-// What the batches bring together.
-std::string Joined(const std::vector<v1::PullChunk>& chunks) {
-  v1::PullResponse all;
+// The elements that parts bring together, which must follow one another.
+std::string Joined(const std::vector<v1::PullChunk>& chunks,
+                   const PullReply& pull) {
+  std::string joined;
   for (const v1::PullChunk& chunk : chunks) {
-    EXPECT_TRUE(chunk.has_batch());
-    EXPECT_GT(chunk.batch().values_size(), 0);
-    all.MergeFrom(chunk.batch());
+    uint64_t begin = chunk.part().offset();
+    for (uint32_t i = 0; i < chunk.part().entry(); ++i) {
+      begin += pull.values[i].tensor.size_bytes();
+    }
+    EXPECT_TRUE(chunk.part().data().empty() || begin == joined.size());
+    joined += chunk.part().data();
   }
-  return all.SerializeAsString();
+  return joined;
 }
 
-TEST(ReplyMessagesTest, BatchesBringTheSameWhereverTheyAreCut) {
-  const PullReply pull = SmallValues(100);
-  const auto reply = Shared(pull);
-  v1::PullResponse expected;
-  ToProto(pull, &expected);
+TEST(ReplyMessagesTest, SmallValuesOfATicketComeTogether) {
+  PullReply pull = SmallValues(100);
+  pull.ticket = Ticket{"t", 5};
+  std::string expected;
+  for (const Value& value : pull.values) {
+    expected += testing::BytesOf(value.tensor);
+  }
 
   for (uint64_t max_part_bytes = 1024; max_part_bytes < 5000;
        max_part_bytes += 7) {
-    const auto chunks = ChunksOf(
-        reply, {.max_part_bytes = max_part_bytes, .allow_batches = true});
-    EXPECT_GT(chunks.size(), 1u);
-    EXPECT_EQ(Joined(chunks), expected.SerializeAsString());
+    const auto chunks = ChunksOf(Shared(pull), {{}, max_part_bytes});
+    EXPECT_EQ(
+        chunks.size(),
+        (expected.size() - 1) /
+                std::min<uint64_t>(max_part_bytes, kLimits.max_message_bytes -
+                                                       kPartOverheadBytes) +
+            1);
+    EXPECT_EQ(Joined(chunks, pull), expected);
     for (const v1::PullChunk& chunk : chunks) {
-      EXPECT_LE(chunk.batch().ByteSizeLong(), max_part_bytes);
+      EXPECT_LE(chunk.part().data().size(), max_part_bytes);
       EXPECT_LE(chunk.ByteSizeLong(), kLimits.max_message_bytes);
     }
   }
 }
 
-TEST(ReplyMessagesTest, BatchesCountWithAllTheirElements) {
-  const auto reply = Shared(PullReply{{{1, Full({3}, 1)}, {1, Full({5}, 1)}}});
-
-  ASSERT_OK_AND_ASSIGN(
-      const ReplyMessages messages,
-      ReplyMessages::Create(reply, {.allow_batches = true}, kLimits));
-
-  EXPECT_EQ(messages.payload_bytes(), 32u);
-}
-
-TEST(ReplyMessagesTest, WhoDoesNotTakeBatchesGetsAManifest) {
-  EXPECT_TRUE(ChunksOf(Shared(SmallValues(10)), {})[0].has_manifest());
-}
-
-TEST(ReplyMessagesTest, SeveralStripesGetManifests) {
-  const ReplyForm form = {.stripe = {.index = 1, .count = 2, .group = 3},
-                          .allow_batches = true};
-
-  EXPECT_TRUE(ChunksOf(Shared(SmallValues(10)), form)[0].has_manifest());
-}
-
-TEST(ReplyMessagesTest, ValueThatFitsIntoNoBatchHasAllGoInParts) {
-  PullReply pull = SmallValues(10);
-  pull.values.push_back({1, Full({1024}, 1)});
-
-  EXPECT_TRUE(ChunksOf(Shared(std::move(pull)), {.allow_batches = true})[0]
-                  .has_manifest());
-}
-
-TEST(ReplyMessagesTest, LargeValuesGoInParts) {
+TEST(ReplyMessagesTest, LargeValuesGoInPartsOfTheirOwn) {
   constexpr MessageLimits kRoomy = {};
-  PullReply pull;
-  pull.values.resize(3, {1, Full({16 << 10}, 1)});
+  PullReply pull = {.ticket = Ticket{"t", 5}};
+  pull.values.resize(3, {1, Full({1 << 18}, 1)});
 
   ASSERT_OK_AND_ASSIGN(ReplyMessages messages,
-                       ReplyMessages::Create(Shared(std::move(pull)),
-                                             {.allow_batches = true}, kRoomy));
+                       ReplyMessages::Create(Shared(pull), {}, kRoomy));
 
-  EXPECT_TRUE(Parsed<v1::PullChunk>(messages.Next()).has_manifest());
+  for (uint32_t i = 0; i < 3; ++i) {
+    const auto chunk = Parsed<v1::PullChunk>(messages.Next());
+    EXPECT_EQ(chunk.part().entry(), i);
+    EXPECT_EQ(chunk.part().data().size(), 1u << 20);
+  }
+  EXPECT_TRUE(messages.is_done());
 }
 
-TEST(ReplyMessagesTest, PullOfNothingHasAnEmptyManifest) {
-  const auto chunks = ChunksOf(Shared(PullReply()), {.allow_batches = true});
+TEST(ReplyMessagesTest, StripeWithoutBytesHasAnEmptyPart) {
+  const PullReply pull = {.values = {{1, Full({1}, 1)}},
+                          .ticket = Ticket{"t", 4}};
+  ASSERT_OK_AND_ASSIGN(
+      ReplyMessages messages,
+      ReplyMessages::Create(Shared(pull), {{.index = 1, .count = 2}}, kLimits));
+
+  EXPECT_EQ(Parsed<v1::PullChunk>(messages.Next()).part().data(), "");
+  EXPECT_TRUE(messages.is_done());
+}
+
+TEST(ReplyMessagesTest, ReadOfNothingHasAnEmptyManifest) {
+  const auto chunks = ChunksOf(Shared(PullReply()), {});
 
   ASSERT_EQ(chunks.size(), 1u);
   EXPECT_TRUE(chunks[0].has_manifest());

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "contract/grpc_status.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "grpcpp/support/server_interceptor.h"
 #include "gtest/gtest.h"
@@ -45,12 +46,6 @@ class StreamCallTest : public ::testing::Test {
 
   PushWriter OpenPush() {
     return service_.stub().PushStream(&context_, &reply_);
-  }
-
-  static v1::PullStreamRequest PullOfOne() {
-    v1::PullStreamRequest request;
-    request.mutable_pull()->add_entries()->set_key("k");
-    return request;
   }
 
   static absl::Status Finish(PushWriter& writer) {
@@ -168,23 +163,80 @@ TEST_F(StreamCallTest, PeerThatSendsNothingIsCutOff) {
 }
 
 TEST_F(StreamCallTest, CallThatWaitsIsNotCutOff) {
-  ReplyCallback<PullReply> done;
+  ReplyCallback<PushReply> done;
   Notification held;
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce([&](PullRequest, CallContext, ReplyCallback<PullReply> pull) {
-        done = std::move(pull);
+  EXPECT_CALL(service_.store, Push)
+      .WillOnce([&](PushRequest, CallContext, ReplyCallback<PushReply> push) {
+        done = std::move(push);
         held.Notify();
       });
-  auto reader = service_.stub().PullStream(&context_, PullOfOne());
+  PushWriter writer = OpenPush();
+  EXPECT_TRUE(writer->Write(Manifest(Vector({1}))));
+  EXPECT_TRUE(writer->Write(Part(Vector({1}))));
+  EXPECT_TRUE(writer->WritesDone());
   held.WaitForNotification();
 
   PassTimeouts(5);
-  std::move(done)(PullReply{});
+  std::move(done)(PushReply{{{.version = 4}}});
+
+  EXPECT_OK(Finish(writer));
+}
+
+TEST_F(StreamCallTest, TicketBringsTheValuesThatTheReplyLeavesOut) {
+  EXPECT_CALL(service_.store, Pull)
+      .WillOnce([](PullRequest, CallContext context,
+                   ReplyCallback<PullReply> done) {
+        EXPECT_EQ(context.max_reply_bytes, UINT64_MAX);
+        std::move(done)(PullReply{{{.version = 2, .tensor = Vector({1, 2})}}});
+      });
+  v1::PullRequest request;
+  request.add_entries()->set_key("k");
+  request.set_ticket_from_bytes(8);
+  v1::PullResponse reply;
+  {
+    grpc::ClientContext context;
+    ASSERT_OK(FromGrpcStatus(service_.stub().Pull(&context, request, &reply)));
+  }
+  EXPECT_EQ(reply.ticket().size_bytes(), 8u);
+  EXPECT_EQ(reply.values(0).version(), 2u);
+  EXPECT_EQ(reply.values(0).tensor().data(), "");
+  EXPECT_EQ(service_.tickets().num_open(), 1u);
+  v1::PullStreamRequest values;
+  values.set_ticket(reply.ticket().id());
+
+  const auto reader = service_.stub().PullStream(&context_, values);
 
   v1::PullChunk chunk;
-  EXPECT_TRUE(reader->Read(&chunk));
+  ASSERT_TRUE(reader->Read(&chunk));
+  EXPECT_EQ(chunk.part().data(), BytesOf(Vector({1, 2})));
   EXPECT_FALSE(reader->Read(&chunk));
   EXPECT_OK(FromGrpcStatus(reader->Finish()));
+  EXPECT_EQ(service_.tickets().num_open(), 0u);
+  grpc::ClientContext again;
+  const auto replayed = service_.stub().PullStream(&again, values);
+  EXPECT_FALSE(replayed->Read(&chunk));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(replayed->Finish())), Reason::kNoTicket);
+}
+
+TEST_F(StreamCallTest, ReplyWithoutRoomForItsValuesHasATicket) {
+  EXPECT_CALL(service_.store, Pull)
+      .WillRepeatedly(
+          [](PullRequest, CallContext, ReplyCallback<PullReply> done) {
+            std::move(done)(PullReply{{{2, testing::Full({1000}, 5)}}});
+          });
+  v1::PullRequest request;
+  request.add_entries()->set_key("k");
+  request.set_max_reply_bytes(4000);
+  for (const uint64_t from : {uint64_t{0}, uint64_t{1} << 40}) {
+    request.set_ticket_from_bytes(from);
+    v1::PullResponse reply;
+    grpc::ClientContext context;
+    const absl::Status status =
+        FromGrpcStatus(service_.stub().Pull(&context, request, &reply));
+    EXPECT_EQ(ReasonOf(status),
+              from == 0 ? Reason::kReplyTooLarge : Reason::kUnspecified);
+    EXPECT_EQ(reply.has_ticket(), from > 0);
+  }
 }
 
 TEST_F(StreamCallTest, TooManyStreamsAreRefused) {

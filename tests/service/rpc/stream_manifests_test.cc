@@ -39,11 +39,6 @@ absl::StatusOr<StreamRequest> DecodeManifest(v1::PushManifest manifest) {
                            : Method::kPushStream,
                        chunk);
 }
-absl::StatusOr<StreamRequest> DecodeManifest(
-    const v1::PullStreamRequest& request) {
-  return DecodeMessage(Method::kPullStream, request);
-}
-
 // Decodes the first message of a stream, whose manifest is given as text.
 template <typename Proto>
 absl::StatusOr<StreamRequest> Decode(const std::string& text) {
@@ -132,33 +127,11 @@ TEST(StreamManifestsTest, ManifestOfStatesNamesThem) {
                              tensor { dtype: DTYPE_F32 shape: 8 }
                            }
                          })pb"));
-  ASSERT_OK_AND_ASSIGN(
-      const StreamRequest pull,
-      Decode<v1::PullStreamRequest>(
-          "get_state { entries { key: 'w' state: 'momentum' } }"));
 
   const auto& entry = std::get<SetStateRequest>(manifest.request).entries.at(0);
   EXPECT_EQ(entry.state, "momentum");
   EXPECT_EQ(entry.tensor.Description(), "f32[8]");
   EXPECT_FALSE(entry.tensor.has_data());
-  EXPECT_EQ(std::get<GetStateRequest>(pull.request).entries.at(0).state,
-            "momentum");
-}
-
-TEST(StreamManifestsTest, PullStreamRequestFields) {
-  ASSERT_OK_AND_ASSIGN(const StreamRequest request,
-                       Decode<v1::PullStreamRequest>(R"pb(
-                         pull { entries { key: "w" min_version: 5 } }
-                         stripe { index: 1 count: 2 group: 9 }
-                         max_part_bytes: 100
-                         allow_batches: true)pb"));
-
-  const auto& pull = std::get<PullRequest>(request.request);
-  EXPECT_EQ(pull.entries[0].key, "w");
-  EXPECT_EQ(pull.entries[0].min_version, 5);
-  EXPECT_EQ(request.stripe, (Stripe{1, 2, 9}));
-  EXPECT_EQ(request.max_part_bytes, 100);
-  EXPECT_TRUE(request.allow_batches);
 }
 
 TEST(StreamManifestsTest, AbsentStripeIsTheOnlyOne) {
@@ -198,8 +171,6 @@ TEST(StreamManifestsTest, MissingCallIsInvalid) {
               StatusIs(kInvalid, "call: missing"));
   EXPECT_THAT(Decode<v1::PushManifest>("stripe {}"),
               StatusIs(kInvalid, "call: missing"));
-  EXPECT_THAT(Decode<v1::PullStreamRequest>(""),
-              StatusIs(kInvalid, "call: missing"));
 }
 
 TEST(StreamManifestsTest, ImpossibleStripesAreInvalid) {
@@ -207,12 +178,10 @@ TEST(StreamManifestsTest, ImpossibleStripesAreInvalid) {
               StatusIs(kInvalid, "stripe: expected an index below 1, got 1"));
   EXPECT_THAT(Decode<v1::PushManifest>("push {} stripe { count: 65 }"),
               StatusIs(kInvalid, HasSubstr("expected a count of 1 to 64")));
-  EXPECT_THAT(
-      Decode<v1::PullStreamRequest>("pull {} stripe { index: 4 count: 4 }"),
-      StatusIs(kInvalid, HasSubstr("expected an index below 4")));
-  EXPECT_THAT(
-      Decode<v1::PullStreamRequest>("pull {} stripe { index: 1 count: 4 }"),
-      StatusIs(kInvalid, HasSubstr("expected a group")));
+  EXPECT_THAT(Decode<v1::PushManifest>("push {} stripe { index: 4 count: 4 }"),
+              StatusIs(kInvalid, HasSubstr("expected an index below 4")));
+  EXPECT_THAT(Decode<v1::PushManifest>("push {} stripe { index: 1 count: 4 }"),
+              StatusIs(kInvalid, HasSubstr("expected a group")));
 }
 
 }  // namespace stream_manifests_test

@@ -107,20 +107,9 @@ TEST(DecodeStreamRequestTest, WhichCallItIsIsWhatStripesHaveInCommon) {
   push.mutable_manifest()->mutable_push()->clear_entries();
   v1::PushChunk rows = push;
   rows.mutable_manifest()->mutable_push_rows()->set_namespace_("n");
-  v1::PullStreamRequest pull;
-  *pull.mutable_stripe() = push.manifest().stripe();
-  v1::PullStreamRequest pull_rows = pull;
-  v1::PullStreamRequest get_state = pull;
-  pull.mutable_pull();
-  pull_rows.mutable_pull_rows();
-  get_state.mutable_get_state();
 
   EXPECT_NE(Decoded(Method::kPushStream, push)->manifest,
             Decoded(Method::kPushStream, rows)->manifest);
-  EXPECT_NE(Decoded(Method::kPullStream, pull)->manifest,
-            Decoded(Method::kPullStream, pull_rows)->manifest);
-  EXPECT_NE(Decoded(Method::kPullStream, pull)->manifest,
-            Decoded(Method::kPullStream, get_state)->manifest);
 }
 
 TEST(DecodeStreamRequestTest, PushPullIsOfItsOwnStream) {
@@ -166,25 +155,46 @@ TEST(DecodeStreamRequestTest, PartInPlaceOfTheManifestIsInvalid) {
                        HasSubstr("expected a manifest")));
 }
 
-TEST(DecodeStreamRequestTest, PullCarriesItsPartSize) {
-  v1::PullStreamRequest pull;
-  pull.mutable_pull()->add_entries()->set_key("k");
-  pull.set_max_part_bytes(77);
+TEST(DecodeStreamRequestTest, TooManyEntriesAreRefused) {
+  v1::PushChunk chunk = Manifest();
+  for (int i = 0; i < 4; ++i) {
+    chunk.mutable_manifest()->mutable_push()->add_entries()->set_skip(true);
+  }
 
-  ASSERT_OK_AND_ASSIGN(StreamRequest stream,
-                       Decoded(Method::kPullStream, pull));
-
-  EXPECT_EQ(std::get<PullRequest>(stream.request).entries[0].key, "k");
-  EXPECT_EQ(stream.max_part_bytes, 77u);
-  EXPECT_TRUE(TensorsOf(stream.request).empty());
+  EXPECT_THAT(Decoded(Method::kPushStream, chunk),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
-TEST(DecodeStreamRequestTest, TooManyEntriesAreRefused) {
-  v1::PullStreamRequest pull;
-  for (int i = 0; i < 4; ++i) pull.mutable_pull()->add_entries();
+absl::StatusOr<TicketRequest> DecodedTicket(
+    const v1::PullStreamRequest& request) {
+  const grpc::Slice slice(request.SerializeAsString());
+  grpc::ByteBuffer bytes(&slice, 1);
+  return DecodeTicketRequest(kLimits, &bytes);
+}
 
-  EXPECT_THAT(Decoded(Method::kPullStream, pull),
-              StatusIs(absl::StatusCode::kResourceExhausted));
+TEST(DecodeTicketRequestTest, GivesTheTicketAndTheStripe) {
+  v1::PullStreamRequest request;
+  request.set_ticket("t");
+  request.set_max_part_bytes(77);
+  ASSERT_OK_AND_ASSIGN(const TicketRequest only, DecodedTicket(request));
+  request.mutable_stripe()->set_index(1);
+  request.mutable_stripe()->set_count(2);
+  ASSERT_OK_AND_ASSIGN(const TicketRequest one, DecodedTicket(request));
+
+  EXPECT_EQ(only.ticket, "t");
+  EXPECT_EQ(only.max_part_bytes, 77u);
+  EXPECT_EQ(only.stripe, (Stripe{0, 1}));
+  EXPECT_EQ(one.stripe, (Stripe{1, 2}));
+}
+
+TEST(DecodeTicketRequestTest, ImpossibleStripesAreInvalid) {
+  v1::PullStreamRequest request;
+  for (const uint32_t count : {1u, 65u}) {
+    request.mutable_stripe()->set_index(1);
+    request.mutable_stripe()->set_count(count);
+    EXPECT_THAT(DecodedTicket(request),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
 }
 
 }  // namespace stream_request_test

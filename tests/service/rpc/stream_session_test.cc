@@ -85,9 +85,12 @@ class StreamSessionTest : public ::testing::Test {
   testing::FakeStaging staging_;
   FakeAlarms alarms_;
   StripedCalls striped_calls_{absl::Seconds(30), &alarms_};
+  Tickets tickets_{absl::Seconds(30), &alarms_};
   const CallDispatch calls_{{.store = &store_, .staging = &staging_}};
-  const StreamDependencies dependencies_{
-      .calls = &calls_, .striped_calls = &striped_calls_, .limits = {}};
+  const StreamDependencies dependencies_{.calls = &calls_,
+                                         .striped_calls = &striped_calls_,
+                                         .tickets = &tickets_,
+                                         .limits = {}};
   std::optional<absl::StatusOr<StripedCall::Reply>> outcome_;
 };
 
@@ -166,55 +169,6 @@ TEST_F(StreamSessionTest, IdsOfRowsAreOfTheCallersQuota) {
               bytes < 32 ? absl::StatusCode::kResourceExhausted
                          : absl::StatusCode::kOk);
   }
-}
-
-// One stripe of two that pull rows of "w", before the other comes and after.
-using StagedRowIdsTest = testing::ScriptedStoreTest;
-
-TEST_F(StagedRowIdsTest, IdsOfAPullAreCountedOnceUntilItEnds) {
-  InitRequest init;
-  init.entries.push_back({"w", testing::Full({2, 1}, 5)});
-  ASSERT_OK(testing::InitNow(store_, std::move(init)));
-  StripedCalls striped_calls(absl::Seconds(30), &alarms_);
-  const CallDispatch calls({.store = &store_, .staging = &store_});
-  const StreamDependencies dependencies = {
-      .calls = &calls, .striped_calls = &striped_calls, .limits = {}};
-  constexpr uint64_t kIdBytes = 100'000 * sizeof(int32_t);
-  PullRequest rows;
-  rows.entries.push_back(
-      {.key = "w",
-       .min_version = 2,
-       .rows = *RowIds::Create(testing::Full({100'000}, 1, DType::kI32))});
-  AnyPullStream pull = {.request = std::move(rows)};
-  const auto session = [&] {
-    return std::make_unique<StreamSession>(
-        Method::kPullStream, Caller(), &dependencies, nullptr,
-        [](const absl::StatusOr<StripedCall::Reply>&) {});
-  };
-  const auto open = [&](StreamSession& stripe, uint32_t index) {
-    pull.options.stripe = {.index = index, .count = 2, .group = 1};
-    v1::PullStreamRequest message;
-    ToProto(pull, &message);
-    const grpc::Slice slice(message.SerializeAsString());
-    grpc::ByteBuffer bytes(&slice, 1);
-    return stripe.Receive(&bytes);
-  };
-  const uint64_t before = store_.used_bytes();
-  auto first = session();
-  auto second = session();
-
-  ASSERT_OK(open(*first, 0));
-  EXPECT_GE(store_.used_bytes(), before + kIdBytes);
-  ASSERT_OK(open(*second, 1));
-  EXPECT_LT(store_.used_bytes(), before + 2 * kIdBytes);
-  // It waits for a version that does not come.
-  ASSERT_OK(first->Close(absl::Seconds(1)));
-  ASSERT_OK(second->Close(absl::Seconds(1)));
-  EXPECT_GE(store_.used_bytes(), before + kIdBytes);
-  EXPECT_LT(store_.used_bytes(), before + 2 * kIdBytes);
-  alarms_.Advance(absl::Seconds(1));
-
-  EXPECT_EQ(store_.used_bytes(), before);
 }
 
 TEST_F(StreamSessionTest, WhatIsNoBoolIsRefused) {
@@ -337,32 +291,71 @@ TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
   EXPECT_TRUE(reply.is_done());
 }
 
-TEST_F(StreamSessionTest, PullIsAnsweredInTheFormThatItAskedFor) {
-  for (const bool allow_batches : {false, true}) {
-    const PullReply pulled = {
-        .values = {10,
-                   {.version = 2,
-                    .tensor = testing::Full({allow_batches ? 100 : 500}, 5)}}};
-    EXPECT_CALL(store_, Pull).WillOnce(AnswerWith<PullReply>(pulled));
+// A PullStream of a stripe of two.
+class TicketSessionTest : public StreamSessionTest {
+ protected:
+  TicketSessionTest() {
+    const auto held = tickets_.Add(
+        "alice",
+        {.values = {{.version = 2, .tensor = testing::Full({500}, 5)}}});
+    id_ = std::get<PullReply>(**held).ticket->id;
+  }
+
+  absl::Status Take(StreamSession& session, uint32_t index) {
     v1::PullStreamRequest request;
-    request.mutable_pull()->add_entries()->set_key("a");
+    request.set_ticket(id_);
     request.set_max_part_bytes(1500);
-    request.set_allow_batches(allow_batches);
+    request.mutable_stripe()->set_index(index);
+    request.mutable_stripe()->set_count(2);
     const grpc::Slice slice(request.SerializeAsString());
     grpc::ByteBuffer bytes(&slice, 1);
-    StreamSession session = NewSession(Method::kPullStream);
-    ASSERT_OK(session.Receive(&bytes));
-    ASSERT_OK(session.Close(absl::Seconds(3)));
-
-    ASSERT_OK_AND_ASSIGN(ReplyMessages reply, session.MakeReply(**outcome_));
-
-    grpc::Slice first;
-    ASSERT_TRUE(reply.Next().DumpToSingleSlice(&first).ok());
-    v1::PullChunk chunk;
-    ASSERT_TRUE(chunk.ParseFromArray(first.begin(), first.size()));
-    EXPECT_EQ(chunk.has_batch(), allow_batches);
-    while (!reply.is_done()) EXPECT_LE(reply.Next().Length(), 1600u);
+    return session.Receive(&bytes);
   }
+
+  std::string id_;
+};
+
+TEST_F(TicketSessionTest, BringsTheStripeInTheFormThatItAskedFor) {
+  StreamSession session = NewSession(Method::kPullStream);
+  ASSERT_OK(Take(session, 0));
+  bool is_ready = false;
+  session.WhenReady([&] { is_ready = true; });
+  EXPECT_TRUE(is_ready);
+  ASSERT_OK(session.Close(absl::Seconds(3)));
+
+  ASSERT_OK_AND_ASSIGN(ReplyMessages reply, session.MakeReply(**outcome_));
+
+  EXPECT_EQ(reply.payload_bytes(), 1024u);
+  EXPECT_LE(reply.Next().Length(), 1600u);
+  EXPECT_TRUE(reply.is_done());
+}
+
+TEST_F(TicketSessionTest, TicketEndsWhenAllHasBeenSent) {
+  StreamSession first = NewSession(Method::kPullStream);
+  StreamSession second = NewSession(Method::kPullStream);
+  ASSERT_OK(Take(first, 0));
+  ASSERT_OK(Take(second, 1));
+
+  first.SetSent();
+  EXPECT_EQ(tickets_.num_open(), 1u);
+  second.SetSent();
+  EXPECT_EQ(tickets_.num_open(), 0u);
+}
+
+TEST_F(TicketSessionTest, TicketEndsWithAStripeThatFails) {
+  StreamSession session = NewSession(Method::kPullStream);
+  ASSERT_OK(Take(session, 0));
+
+  session.Fail(absl::CancelledError("gone"));
+
+  EXPECT_EQ(tickets_.num_open(), 0u);
+}
+
+TEST_F(TicketSessionTest, SecondMessageIsInvalid) {
+  StreamSession session = NewSession(Method::kPullStream);
+  ASSERT_OK(Take(session, 0));
+
+  EXPECT_THAT(Take(session, 1), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(StreamSessionTest, FailureIsHeard) {

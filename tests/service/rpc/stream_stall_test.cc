@@ -1,6 +1,7 @@
 // Streams whose peers do not read, which takes megabytes to show.
 
-#include "base/mutex.h"
+#include <thread>
+
 #include "contract/grpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,18 +17,14 @@ using testing::StatusIs;
 
 TEST(StreamStallTest, PeerThatReadsNothingIsCutOff) {
   testing::LiveService service;
-  Notification pulled;
-  EXPECT_CALL(service.store, Pull)
-      .WillOnce([&](PullRequest, CallContext, ReplyCallback<PullReply> done) {
-        pulled.Notify();
-        std::move(done)(PullReply{{{2, Full({16 << 20}, 1)}}});
-      });
+  const auto held =
+      service.tickets().Add(kAnonymous, PullReply{{{2, Full({16 << 20}, 1)}}});
   v1::PullStreamRequest request;
-  request.mutable_pull()->add_entries()->set_key("k");
+  request.set_ticket(std::get<PullReply>(**held).ticket->id);
   grpc::ClientContext context;
   const auto reader = service.stub().PullStream(&context, request);
 
-  pulled.WaitForNotification();
+  while (service.open_streams().num_open() == 0) std::this_thread::yield();
   while (service.observer.num_handled() == 0) {
     service.alarms.Advance(testing::kTestStreamTimeout);
   }
@@ -39,6 +36,7 @@ TEST(StreamStallTest, PeerThatReadsNothingIsCutOff) {
   }
   EXPECT_THAT(FromGrpcStatus(reader->Finish()),
               StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(service.tickets().num_open(), 0u);
 }
 
 }  // namespace

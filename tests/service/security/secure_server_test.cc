@@ -244,29 +244,33 @@ TEST_F(SecureServerTest, TellsWhichCallsWereSlow) {
                              " namespace=\"team\" trace=", kTrace, "\n")));
 }
 
-// The memory that the ids get is none of a push.
-TEST_F(SecureServerTest, WhoeverMayReadMayPullRowsByAStream) {
+TEST_F(SecureServerTest, TicketIsOfWhoeverHasReadTheValues) {
   Start(Options());
   ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
+  ASSERT_OK(Call(channel_, Method::kInit, "pusher"));
+  v1::PullRequest pull;
+  pull.set_namespace_(kNamespace);
+  pull.set_ticket_from_bytes(1);
+  pull.add_entries()->set_key("k");
+  v1::PullResponse reply;
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer reader");
+  ASSERT_TRUE(stub_->Pull(&context, pull, &reply).ok());
   v1::PullStreamRequest request;
-  request.mutable_pull_rows()->set_namespace_(kNamespace);
-  v1::PullRowsEntry& entry = *request.mutable_pull_rows()->add_entries();
-  entry.set_key("k");
-  entry.mutable_rows()->set_dtype(v1::DTYPE_I32);
-  entry.mutable_rows()->add_shape(1);
-  entry.mutable_rows()->set_data(std::string(4, 0));
+  request.set_ticket(reply.ticket().id());
   const auto outcome = [&](absl::string_view token) {
     grpc::ClientContext context;
     context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
     const auto stream = stub_->PullStream(&context, request);
     v1::PullChunk chunk;
-    EXPECT_FALSE(stream->Read(&chunk));
+    while (stream->Read(&chunk)) chunk.Clear();
     return FromGrpcStatus(stream->Finish());
   };
 
-  EXPECT_THAT(outcome("reader"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(outcome("elsewhere"),
-              StatusIs(absl::StatusCode::kPermissionDenied));
+  for (const char* other : {"pusher", "elsewhere", "root"}) {
+    EXPECT_EQ(ReasonOf(outcome(other)), Reason::kNoTicket) << other;
+  }
+  EXPECT_OK(outcome("reader"));
 }
 
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {

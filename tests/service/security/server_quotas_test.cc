@@ -21,23 +21,15 @@ using testing::Background;
 class ServerQuotasTest : public SecureServerTest {};
 
 // Pulls "k", for which it waits.
-absl::Status PullOnceMade(testing::Stubs& stub, Method method,
-                          const char* token) {
+absl::Status PullOnceMade(testing::Stubs& stub, const char* token) {
   grpc::ClientContext context;
   context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
-  v1::PullStreamRequest request;
-  v1::PullRequest& pull = *request.mutable_pull();
+  v1::PullRequest pull;
   pull.set_namespace_(kNamespace);
   pull.set_wait_for_keys(true);
   pull.add_entries()->set_key("k");
-  if (method == Method::kPull) {
-    v1::PullResponse reply;
-    return FromGrpcStatus(stub.Pull(&context, pull, &reply));
-  }
-  const auto stream = stub.PullStream(&context, request);
-  v1::PullChunk chunk;
-  while (stream->Read(&chunk)) chunk.Clear();
-  return FromGrpcStatus(stream->Finish());
+  v1::PullResponse reply;
+  return FromGrpcStatus(stub.Pull(&context, pull, &reply));
 }
 
 // What the server's memory holds.
@@ -122,22 +114,18 @@ TEST_F(ServerQuotasTest, CallThatWaitsLeavesTheQuotaToTheOneThatEndsTheWait) {
                                "max_calls: 1 max_streams: 1 max_bytes: 99 }"));
   Start(Options());
   ASSERT_OK(Call(channel_, Method::kCreateNamespace, "admin"));
-  for (const Method method : {Method::kPull, Method::kPullStream}) {
-    SCOPED_TRACE(NameOf(method));
-    Background pulled([&] { return PullOnceMade(*stub_, method, "pusher"); });
-    while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
+  Background pulled([&] { return PullOnceMade(*stub_, "pusher"); });
+  while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
 
-    // It counts as waiting a moment before it leaves its share.
-    EXPECT_TRUE(Becomes([&] {
-      const absl::Status status = Call(channel_, method, "pusher");
-      return ReasonOf(status) != Reason::kLimitReached;
-    }));
-    EXPECT_TRUE(
-        Becomes([&] { return Call(channel_, Method::kInit, "pusher").ok(); }));
+  // It counts as waiting a moment before it leaves its share.
+  EXPECT_TRUE(Becomes([&] {
+    const absl::Status status = Call(channel_, Method::kPull, "pusher");
+    return ReasonOf(status) != Reason::kLimitReached;
+  }));
+  EXPECT_TRUE(
+      Becomes([&] { return Call(channel_, Method::kInit, "pusher").ok(); }));
 
-    EXPECT_OK(pulled.Result());
-    ASSERT_OK(Call(channel_, Method::kDelete, "admin"));
-  }
+  EXPECT_OK(pulled.Result());
 }
 
 TEST_F(ServerQuotasTest, RefusalForAQuotaHasTheTrailerThatSaysWhen) {

@@ -60,21 +60,29 @@ class BulkCallsTest : public ::testing::Test {
   }
 
   absl::StatusOr<InitReply> Init(const Tensor& tensor) {
-    return calls_.Call(InitRequest{.entries = {{"w", tensor}}}, 0, deadline_);
+    return calls_.Call(InitRequest{.entries = {{"w", tensor}}}, deadline_);
   }
   absl::StatusOr<PushReply> Push(const Tensor& tensor) {
     return calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}},
-                       0, deadline_);
-  }
-  absl::StatusOr<PullReply> Pull(uint64_t expected_bytes) {
-    return calls_.Call(PullRequest{.entries = {{"w"}}}, expected_bytes,
                        deadline_);
   }
-  absl::StatusOr<PullReply> PushPull(const Tensor& tensor,
-                                     uint64_t expected_bytes = 0) {
+  // Brings the values for a ticket of so many bytes.
+  absl::StatusOr<PullReply> Bring(uint64_t size_bytes) {
+    PullReply reply = {.ticket = Ticket{"ticket", size_bytes}};
+    for (const Value& value : service_.values) {
+      reply.values.push_back(
+          {value.version,
+           *Tensor::Allocate(value.tensor.dtype(), value.tensor.shape())});
+    }
+    const absl::Status status = calls_.Bring(reply, deadline_);
+    if (!status.ok()) return status;
+    return reply;
+  }
+  absl::StatusOr<PullReply> PushPull(
+      const Tensor& tensor, absl::Span<const Destination> destinations = {}) {
     return calls_.Call(
         PushPullRequest{{.entries = {{.key = "w", .tensor = tensor}}}},
-        expected_bytes, deadline_);
+        deadline_, destinations);
   }
   // What the server got of the only entry.
   std::string Uploaded(uint64_t size) {
@@ -104,10 +112,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Cut{1'000'003, 3}),
     [](const auto& info) { return std::to_string(info.param.size); });
 
-TEST_P(BulkCallsSizeTest, PullBringsAll) {
+TEST_P(BulkCallsSizeTest, StreamsOfATicketBringAll) {
   service_.values = {{7, Patterned(GetParam().size)}};
 
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull(GetParam().size));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Bring(GetParam().size));
 
   EXPECT_THAT(service_.streams(), SizeIs(GetParam().num_stripes));
   ASSERT_THAT(reply.values, SizeIs(1));
@@ -139,7 +147,7 @@ TEST_P(BulkCallsSizeTest, CastsArriveAsWhatTheyBecome) {
   ASSERT_OK(
       calls_.Call(PushRequest{.entries = {{.key = "a", .tensor = first},
                                           {.key = "w", .tensor = second}}},
-                  0, deadline_, casts));
+                  deadline_, casts));
 
   const auto streams = service_.streams();
   const auto sizes = TensorSizes(std::vector<Value>{{1, first}, {1, cast}});
@@ -160,7 +168,7 @@ TEST_P(BulkCallsSizeTest, PartsTakeTheirShareOfWhatWasLeftOut) {
 
   const std::vector<SendCast> casts = {{DType::kF16, &in_parts}};
   ASSERT_OK(
-      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}}, 0,
+      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}},
                   deadline_, casts));
 
   EXPECT_EQ(Uploaded(cast.size_bytes()), BytesOf(cast));
@@ -173,7 +181,7 @@ TEST_F(BulkCallsTest, CastOfWhatIsNotFiniteIsNoCall) {
 
   // The other stripes end with the one that fails, as there is no deadline.
   EXPECT_THAT(
-      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}}, 0,
+      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}},
                   CallDeadline(absl::InfiniteDuration()),
                   std::vector<SendCast>{{DType::kF16}}),
       StatusIs(absl::StatusCode::kInvalidArgument,
@@ -206,7 +214,7 @@ TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
                   .step = 9,
                   .entries = {{.key = "w", .tensor = Patterned(20'000)},
                               {.key = "skipped", .skip = true}}},
-      0, deadline_));
+      deadline_));
 
   const v1::PushRequest request = service_.streams().at(0).push.push();
   EXPECT_EQ(request.namespace_(), "n");
@@ -237,16 +245,15 @@ TEST_F(BulkCallsTest, StripesShareTheGroupOfTheirCallAndNoConnection) {
   EXPECT_THAT(peers, SizeIs(3)) << "on connections of their own";
 }
 
-TEST_F(BulkCallsTest, StripesOfAPullShareTheGroupOfTheirCall) {
+TEST_F(BulkCallsTest, StripesOfValuesShareTheirTicket) {
   service_.values = {{7, Patterned(20'000)}};
-  ASSERT_OK(Pull(20'000));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Bring(20'000));
 
-  std::set<uint64_t> groups;
+  EXPECT_FALSE(reply.ticket);
   for (const auto& stream : service_.streams()) {
-    groups.insert(stream.pull.stripe().group());
+    EXPECT_EQ(stream.pull.ticket(), "ticket");
     EXPECT_EQ(stream.pull.max_part_bytes(), kOptions.part_bytes);
   }
-  EXPECT_THAT(groups, AllOf(SizeIs(1), Not(Contains(0))));
 }
 
 TEST_F(BulkCallsTest, CallsHaveDifferentGroups) {
@@ -270,22 +277,10 @@ TEST_F(BulkCallsTest, ReplyThatIsSmallerThanItsStripesIsWhole) {
   // Stripes are multiples of 64 bytes, so the last has none.
   service_.values = {{7, Patterned(100)}};
 
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull(/*expected_bytes=*/20'000));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Bring(20'000));
 
   EXPECT_THAT(service_.streams(), SizeIs(3));
   EXPECT_EQ(BytesOf(reply.values[0].tensor), BytesOf(Patterned(100)));
-}
-
-TEST_F(BulkCallsTest, PushPullIsStripedForWhatItBringsBack) {
-  service_.values = {{7, Patterned(20'000)}};
-
-  ASSERT_OK_AND_ASSIGN(
-      const PullReply reply,
-      calls_.Call(PushPullRequest{{.entries = {{.key = "w", .skip = true}}}},
-                  /*expected_bytes=*/20'000, deadline_));
-
-  EXPECT_THAT(service_.streams(), SizeIs(3));
-  EXPECT_EQ(BytesOf(reply.values[0].tensor), BytesOf(Patterned(20'000)));
 }
 
 TEST_F(BulkCallsTest, PartsFitTheMessageLimit) {
@@ -294,7 +289,7 @@ TEST_F(BulkCallsTest, PartsFitTheMessageLimit) {
                   MakeRefCounted<BufferPool>(1 << 20));
 
   ASSERT_OK(calls.Call(
-      PushRequest{.entries = {{.key = "w", .tensor = Patterned(5000)}}}, 0,
+      PushRequest{.entries = {{.key = "w", .tensor = Patterned(5000)}}},
       deadline_));
 
   EXPECT_EQ(Payloads(service_.streams(), {5000}, 960)[0],
@@ -305,7 +300,7 @@ TEST_F(BulkCallsTest, MetadataOverTheLimitIsNotSent) {
   const InitRequest request = {
       .entries = {{std::string(kMaxMessageBytes, 'k'), Patterned(100)}}};
 
-  EXPECT_THAT(calls_.Call(request, 0, deadline_),
+  EXPECT_THAT(calls_.Call(request, deadline_),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("expected at most 4096")));
 
@@ -324,7 +319,7 @@ TEST_F(BulkCallsTest, StripeThatFailsNamesTheReason) {
               StatusIs(absl::StatusCode::kNotFound, "key"));
   EXPECT_THAT(PushPull(Patterned(20'000)),
               StatusIs(absl::StatusCode::kNotFound, "key"));
-  EXPECT_THAT(Pull(20'000), StatusIs(absl::StatusCode::kNotFound, "key"));
+  EXPECT_THAT(Bring(20'000), StatusIs(absl::StatusCode::kNotFound, "key"));
 }
 
 TEST_F(BulkCallsTest, AbortedThatIsNotAboutAnotherStripeIsTheCallsToo) {
@@ -353,8 +348,8 @@ TEST_F(BulkCallsTest, StripeThatEndsEarlyFailsTheCall) {
     if (stripe.index() == 2) chunks->pop_back();
   };
 
-  EXPECT_THAT(Pull(20'000), StatusIs(absl::StatusCode::kInternal,
-                                     HasSubstr("bytes of stripe 2")));
+  EXPECT_THAT(Bring(20'000), StatusIs(absl::StatusCode::kInternal,
+                                      HasSubstr("bytes of stripe 2")));
 }
 
 TEST_F(BulkCallsTest, UploadWithoutAReplyIsAnError) {
@@ -373,7 +368,7 @@ TEST_F(BulkCallsTest, ServerThatStopsReadingIsDeadlineExceeded) {
   const Tensor large = Patterned(8 << 20);
 
   EXPECT_THAT(
-      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = large}}}, 0,
+      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = large}}},
                   CallDeadline(absl::Milliseconds(1))),
       StatusIs(absl::StatusCode::kDeadlineExceeded,
                "no answer from the server within 1ms"));
@@ -389,8 +384,7 @@ TEST_P(BulkCallsSizeTest, DestinationsGetTheOnlyCopy) {
                                    absl::MakeSpan(memory)};
 
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       calls_.Call(PullRequest{.entries = {{"w"}}},
-                                   GetParam().size, deadline_, {destination}));
+                       PushPull(Patterned(GetParam().size), {destination}));
 
   EXPECT_EQ(reply.values[0].tensor.data(), memory.data());
   EXPECT_EQ(memory, BytesOf(Patterned(GetParam().size)));
@@ -407,8 +401,10 @@ TEST_F(BulkCallsTest, NobodyWritesToDestinationsAfterTheCall) {
   const Destination destination = {DType::kU8, Shape({20'000}),
                                    absl::MakeSpan(memory)};
 
-  EXPECT_THAT(calls_.Call(PullRequest{.entries = {{"w"}}}, 20'000,
-                          CallDeadline(absl::Milliseconds(100)), {destination}),
+  EXPECT_THAT(calls_.Call(
+                  PushPullRequest{
+                      {.entries = {{.key = "w", .tensor = Patterned(20'000)}}}},
+                  CallDeadline(absl::Milliseconds(100)), {destination}),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   memory.assign(20'000, 'x');
   go_on.Notify();
@@ -458,7 +454,7 @@ TEST_F(BulkCallsTest, NoServerIsUnavailable) {
 
   EXPECT_THAT(Push(Patterned(20'000)),
               StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Pull(20'000), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Bring(20'000), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

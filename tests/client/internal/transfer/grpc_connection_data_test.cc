@@ -9,7 +9,6 @@
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/patterned_tensor.h"
 #include "tests/client/starting_connection.h"
-#include "tests/contract/generated_codec.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -61,11 +60,7 @@ class GrpcConnectionDataTest : public ::testing::TestWithParam<bool> {
     return {.entries = {{.key = "w", .tensor = Patterned(size)}}};
   }
   // What the server has behind "w".
-  void Store(int64_t size) {
-    service_.values = {{7, Patterned(size)}};
-    service_.pull_response.Clear();
-    ToProto(PullReply{service_.values}, &service_.pull_response);
-  }
+  void Store(int64_t size) { service_.values = {{7, Patterned(size)}}; }
 
   FakeStreamService service_;
   std::unique_ptr<Connection> connection_;
@@ -95,67 +90,64 @@ TEST_P(GrpcConnectionDataTest, MuchPayloadIsAStream) {
               ElementsAre("InitStream", "PushStream", "PushPullStream"));
 }
 
-TEST_P(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
-  Store(kThreshold);
-  ASSERT_OK(Init(kThreshold));
+TEST_P(GrpcConnectionDataTest, ManyValuesComeByATicket) {
+  for (const int64_t size : {kThreshold, int64_t{2 * kMaxMessageBytes}}) {
+    Store(size);
 
-  ASSERT_OK(Pull());
+    ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                         connection_->Call(PullRequest{.entries = {{"w"}}}));
 
-  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PullStream"));
+    EXPECT_EQ(service_.ticket_from_bytes, kThreshold);
+    EXPECT_EQ(reply.values.at(0).version, 7u);
+    EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
+              BytesOf(service_.values[0].tensor));
+  }
+  EXPECT_EQ(service_.rpcs()[0], "Pull");
+  EXPECT_EQ(service_.rpcs()[1], "PullStream");
 }
 
-TEST_P(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
-  Store(kThreshold);
-
-  ASSERT_OK(Pull());
-  ASSERT_OK(Pull());
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
-}
-
-TEST_P(GrpcConnectionDataTest, FailedCallTeachesNothing) {
-  Store(100);
-  service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "namespace");
-  EXPECT_THAT(Push(kThreshold), StatusIs(absl::StatusCode::kNotFound));
-  service_.status = grpc::Status::OK;
-
-  ASSERT_OK(Pull());
-
-  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "Pull"));
-}
-
-TEST_P(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
+TEST_P(GrpcConnectionDataTest, ValuesOfASmallPushPullComeByATicket) {
   Store(2 * kMaxMessageBytes);
 
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       connection_->Call(PullRequest{.entries = {{"w"}}}, {}));
+                       connection_->Call(PushPullRequest{PushOf(1)}));
 
-  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
             BytesOf(service_.values[0].tensor));
+  EXPECT_EQ(service_.rpcs()[0], "PushPull");
+  EXPECT_EQ(service_.rpcs()[1], "PullStream");
 }
 
-TEST_P(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
-  Store(2 * kMaxMessageBytes);
-  PushPullRequest request = {PushOf(1)};
-  request.call_id = {.client_id = "c", .sequence = 1};
+TEST_P(GrpcConnectionDataTest, ValuesOfATicketGoToTheirDestinations) {
+  Store(kThreshold);
+  std::string memory(kThreshold, ' ');
+  const Destination destination = {DType::kU8, Shape({kThreshold}),
+                                   absl::MakeSpan(memory)};
+  CallOptions options;
+  options.destinations = {&destination, 1};
 
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, connection_->Call(request, {}));
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      connection_->Call(PullRequest{.entries = {{"w"}}}, options));
 
-  EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull", "PushPullStream"));
-  EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
-            BytesOf(service_.values[0].tensor));
-  const v1::PushManifest manifest = service_.streams().at(0).push;
-  EXPECT_EQ(manifest.push_pull().push().call_id().sequence(), 1);
+  EXPECT_EQ(reply.values[0].tensor.data(), memory.data());
+  EXPECT_EQ(memory, BytesOf(Patterned(kThreshold)));
 }
 
-TEST_P(GrpcConnectionDataTest,
-       PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
-  Store(2 * kMaxMessageBytes);
+TEST_P(GrpcConnectionDataTest, TicketThatIsNotThereIsTheCallsError) {
+  Store(kThreshold);
+  service_.after_manifest = [](const v1::Stripe&) {
+    return ToGrpcStatus(testing::StatusOfReason(Reason::kNoTicket, "late"));
+  };
 
-  EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Pull(), StatusIs(absl::StatusCode::kUnavailable, "late"));
+}
 
-  EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull"));
+TEST_P(GrpcConnectionDataTest, CallerWithABoundTakesNoTicket) {
+  ASSERT_OK(
+      connection_->Call(PullRequest{.entries = {{"w"}}, .max_reply_bytes = 9}));
+
+  EXPECT_EQ(service_.ticket_from_bytes, 0u);
 }
 
 TEST_P(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {

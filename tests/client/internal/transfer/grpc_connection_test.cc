@@ -216,11 +216,14 @@ TEST_F(GrpcConnectionTest, NoServerIsUnavailable) {
 TEST_F(GrpcConnectionTest, PushPullStatesTheReplyThatItTakes) {
   ASSERT_OK(connection_->Call(PushPullRequest()));
   EXPECT_EQ(service_.push_pull_request.max_reply_bytes(), kMaxMessageBytes);
+  EXPECT_EQ(service_.push_pull_request.ticket_from_bytes(),
+            TransferOptions().stream_threshold_bytes);
 
   PushPullRequest request;
   request.max_reply_bytes = 77;
   ASSERT_OK(connection_->Call(request));
   EXPECT_EQ(service_.push_pull_request.max_reply_bytes(), 77);
+  EXPECT_EQ(service_.push_pull_request.ticket_from_bytes(), 0);
 }
 
 // Names its incarnation, and refuses calls that expect another one.
@@ -282,7 +285,7 @@ TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
                        connection->Call(PullRequest{.entries = {{"w"}}}, {}));
 
-  EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "Pull", "PullStream"));
   EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
 }
 
@@ -301,21 +304,14 @@ TEST(GrpcConnectionStreamTest, RowsOverTheMessageLimitAreNoError) {
   pull.entries = {{.key = "w", .rows = rows}};
 
   EXPECT_OK(connection->Call(push, {}));
-  // The message is refused; what the stream brings tells how the next goes.
-  service.status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "too large"};
-  service.after_manifest = [&](const v1::Stripe&) {
-    service.status = grpc::Status::OK;
-    return grpc::Status::OK;
-  };
-  EXPECT_OK(connection->Call(pull, {}));
   ASSERT_OK_AND_ASSIGN(const PullReply reply, connection->Call(pull, {}));
 
-  EXPECT_THAT(service.rpcs(), ElementsAre("PushStream", "PullRows",
-                                          "PullStream", "PullStream"));
+  EXPECT_THAT(service.rpcs(),
+              ElementsAre("PushStream", "PullRows", "PullStream"));
   EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
   const auto streams = service.streams();
   EXPECT_EQ(streams.front().push.push_rows().entries(0).rows().shape(0), 2);
-  EXPECT_EQ(streams.back().pull.pull_rows().entries(0).rows().shape(0), 2);
+  EXPECT_EQ(streams.back().pull.ticket(), "ticket");
 }
 
 TEST(GrpcConnectionStatesTest, LargeStatesGoAndComeAsStreams) {
@@ -333,12 +329,12 @@ TEST(GrpcConnectionStatesTest, LargeStatesGoAndComeAsStreams) {
   ASSERT_OK_AND_ASSIGN(const SetStateReply reply, connection->Call(set, {}));
   ASSERT_OK_AND_ASSIGN(const GetStateReply states, connection->Call(get, {}));
 
-  EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(service.rpcs(),
+              ElementsAre("InitStream", "GetState", "PullStream"));
   EXPECT_THAT(reply.versions, ElementsAre(3));
   EXPECT_THAT(states.values.at(0).tensor, IsFilledWith(5));
   const auto streams = service.streams();
   EXPECT_EQ(streams.front().init.set_state().entries(0).state(), "momentum");
-  EXPECT_EQ(streams.back().pull.get_state().entries(0).state(), "momentum");
 }
 
 TEST(GrpcConnectionCreateTest, TargetWithoutPortOrSchemeIsInvalid) {

@@ -42,10 +42,11 @@ class PulledValuesTest : public ::testing::Test {
   }
 
   absl::Status Receive(PulledValues& values) {
-    StripeStream stream(channel_, &server_, PathOf(Method::kPullStream),
+    StripeStream stream(channel_, &server_, PathOf(Method::kPushPullStream),
                         CallDeadline(absl::Seconds(30)));
-    stream.Write(*Serialize(v1::PullStreamRequest(), 1 << 20),
-                 /*is_last=*/true);
+    v1::PushChunk manifest;
+    manifest.mutable_manifest();
+    stream.Write(*Serialize(manifest, 1 << 20), /*is_last=*/true);
     return stream.Finish(values.Receive(stream, Stripe()));
   }
 
@@ -98,6 +99,28 @@ TEST_F(PulledValuesTest, PartsInAnUnusualFormAreTakenToo) {
 
   EXPECT_EQ(BytesOf(values.Release().values[0].tensor),
             BytesOf(Patterned(2500, 1)));
+}
+
+TEST_F(PulledValuesTest, PartsMayGoOnInTheNextValues) {
+  service_.values.push_back({5, Patterned(0)});
+  service_.values.push_back({6, Patterned(30, 3)});
+  Edit([](Chunks* chunks) {
+    // Those after the first 1000 bytes become one.
+    v1::Part& run = *(*chunks)[2].mutable_part();
+    for (size_t i = 3; i < chunks->size(); ++i) {
+      *run.mutable_data() += (*chunks)[i].part().data();
+    }
+    chunks->resize(3);
+  });
+  PulledValues values(4, *buffers_);
+
+  ASSERT_OK(Receive(values));
+
+  const PullReply reply = values.Release();
+  for (size_t i = 0; i < reply.values.size(); ++i) {
+    EXPECT_EQ(BytesOf(reply.values[i].tensor),
+              BytesOf(service_.values[i].tensor));
+  }
 }
 
 // What a server may get wrong. The parts of the reply are three of the first
@@ -179,159 +202,6 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(PulledValuesMistakeTest, IsInternal) {
   Edit(GetParam().edit);
   PulledValues values(2, *buffers_);
-
-  EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kInternal,
-                                        HasSubstr(GetParam().error)));
-}
-
-// --- Batches ----------------------------------------------------------------
-
-// The values of a manifest with their elements, in batches that begin with
-// these.
-Chunks InBatches(const std::vector<Value>& values, std::vector<size_t> begins) {
-  Chunks chunks;
-  begins.push_back(values.size());
-  for (size_t i = 0; i + 1 < begins.size(); ++i) {
-    ToProto(
-        PullReply{{values.begin() + begins[i], values.begin() + begins[i + 1]}},
-        chunks.emplace_back().mutable_batch());
-  }
-  return chunks;
-}
-
-class PulledBatchesTest : public PulledValuesTest {
- protected:
-  PulledBatchesTest() {
-    for (int64_t i = 0; i < 7; ++i) {
-      service_.values.push_back(
-          {static_cast<Version>(i + 5), Patterned(i * 100, i)});
-    }
-  }
-
-  void ExpectAll(const PullReply& reply) {
-    ASSERT_THAT(reply.values, SizeIs(service_.values.size()));
-    for (size_t i = 0; i < reply.values.size(); ++i) {
-      EXPECT_EQ(reply.values[i].version, service_.values[i].version);
-      EXPECT_EQ(BytesOf(reply.values[i].tensor),
-                BytesOf(service_.values[i].tensor));
-    }
-  }
-};
-
-TEST_F(PulledBatchesTest, ArriveTheSameWhereverTheyAreCut) {
-  const size_t size = service_.values.size();
-  for (uint32_t cuts = 0; cuts < uint32_t{1} << (size - 1); ++cuts) {
-    std::vector<size_t> begins = {0};
-    for (size_t i = 1; i < size; ++i) {
-      if (cuts >> (i - 1) & 1) begins.push_back(i);
-    }
-    Edit([&](Chunks* c) { *c = InBatches(service_.values, begins); });
-    PulledValues values(size, *buffers_, {}, /*allow_batches=*/true);
-
-    ASSERT_OK(Receive(values));
-
-    ExpectAll(values.Release());
-  }
-}
-
-TEST_F(PulledBatchesTest, ArriveInUnusualFormsToo) {
-  Edit([this](Chunks* chunks) {
-    *chunks = InBatches(service_.values, {0, 1, 5});
-    v1::PullChunk& chunk = (*chunks)[1];
-    chunk.GetReflection()->MutableUnknownFields(&chunk)->AddVarint(99, 1);
-  });
-  PulledValues values(service_.values.size(), *buffers_, {},
-                      /*allow_batches=*/true);
-
-  ASSERT_OK(Receive(values));
-
-  ExpectAll(values.Release());
-}
-
-TEST_F(PulledBatchesTest, ThatWereNotTakenAreMalformed) {
-  Edit([this](Chunks* c) { *c = InBatches(service_.values, {0}); });
-  PulledValues values(service_.values.size(), *buffers_);
-
-  EXPECT_THAT(Receive(values),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("got a batch")));
-}
-
-TEST_F(PulledBatchesTest, ErrorAfterAllIsTheServers) {
-  Edit([this](Chunks* c) {
-    *c = InBatches(service_.values, {0, 4});
-    service_.status = grpc::Status(grpc::StatusCode::DATA_LOSS, "digest");
-  });
-  PulledValues values(service_.values.size(), *buffers_, {},
-                      /*allow_batches=*/true);
-
-  EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kDataLoss, "digest"));
-}
-
-// The batches have a value each, the first of 2500 bytes and the second of 100.
-class PulledBatchesMistakeTest : public PulledValuesMistakeTest {};
-
-v1::Tensor& TensorAt(Chunks* chunks, size_t i) {
-  return *(*chunks)[i].mutable_batch()->mutable_values(0)->mutable_tensor();
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    , PulledBatchesMistakeTest,
-    ::testing::Values(
-        Mistake{"TooFew", [](Chunks* c) { c->pop_back(); },
-                "before 1 of 2 values"},
-        Mistake{"TooMany", [](Chunks* c) { c->push_back(c->back()); },
-                "expected 2 values, got 3"},
-        Mistake{"TooManyInOne",
-                [](Chunks* c) {
-                  (*c)[0].mutable_batch()->MergeFrom((*c)[1].batch());
-                },
-                "expected 2 values, got 3"},
-        Mistake{"NoValues",
-                [](Chunks* c) { c->front().mutable_batch()->Clear(); },
-                "a batch has no values"},
-        Mistake{"NoValuesAfterAll",
-                [](Chunks* c) { c->emplace_back().mutable_batch(); },
-                "a batch has no values"},
-        Mistake{"EmptyChunkAfterAll", [](Chunks* c) { c->emplace_back(); },
-                "expected a batch"},
-        Mistake{"Manifest", [](Chunks* c) { (*c)[1].mutable_manifest(); },
-                "expected a batch, got a manifest"},
-        Mistake{"Part", [](Chunks* c) { (*c)[1].mutable_part(); },
-                "expected a batch, got a part"},
-        Mistake{"BatchAfterAManifest",
-                [](Chunks* c) {
-                  v1::PullManifest& m = *c->front().mutable_manifest();
-                  *m.mutable_values() = {};
-                  for (int i = 0; i < 2; ++i) {
-                    v1::Tensor& tensor = *m.add_values()->mutable_tensor();
-                    tensor.set_dtype(v1::DTYPE_U8);
-                    tensor.add_shape(10);
-                  }
-                },
-                "expected a part"},
-        Mistake{"TooFewElements",
-                [](Chunks* c) { TensorAt(c, 1).mutable_data()->pop_back(); },
-                "malformed reply"},
-        Mistake{"TooManyElements",
-                [](Chunks* c) { TensorAt(c, 0).mutable_data()->append("x"); },
-                "malformed reply"},
-        Mistake{"NegativeShape",
-                [](Chunks* c) { TensorAt(c, 0).set_shape(0, -1); },
-                "malformed reply"},
-        Mistake{
-            "HugeShape",
-            [](Chunks* c) { TensorAt(c, 0).set_shape(0, int64_t{1} << 62); },
-            "malformed reply"},
-        Mistake{"NoDType", [](Chunks* c) { TensorAt(c, 1).clear_dtype(); },
-                "dtype"}),
-    [](const auto& info) { return info.param.name; });
-
-TEST_P(PulledBatchesMistakeTest, IsInternal) {
-  Edit([this](Chunks* chunks) {
-    *chunks = InBatches(service_.values, {0, 1});
-    GetParam().edit(chunks);
-  });
-  PulledValues values(2, *buffers_, {}, /*allow_batches=*/true);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kInternal,
                                         HasSubstr(GetParam().error)));

@@ -37,15 +37,17 @@ using ::testing::Each;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// Pulls that were started, and how they have ended.
-class StartedPulls {
+// Calls that were started, and how they have ended.
+template <typename Request>
+class StartedCalls {
  public:
-  explicit StartedPulls(Connection& connection) : connection_(connection) {}
+  StartedCalls(Connection& connection, Request request)
+      : connection_(connection), request_(std::move(request)) {}
 
   void Start(int count, const CallOptions& options = {}) {
     num_left_ += count;
     for (int i = 0; i < count; ++i) {
-      PullReply& reply = *replies_.emplace_back(new PullReply);
+      auto& reply = *replies_.emplace_back(new ReplyTo<Request>);
       connection_.Start(AnyCall(request_, reply), options, threads_,
                         [this](absl::Status status) {
                           MutexLock lock(&mutex_);
@@ -68,12 +70,18 @@ class StartedPulls {
  private:
   Connection& connection_;
   CallThreads threads_{1};
-  const PullRequest request_ = {.entries = {{"w"}}};
-  std::vector<std::unique_ptr<PullReply>> replies_;
+  const Request request_;
+  std::vector<std::unique_ptr<ReplyTo<Request>>> replies_;
   Mutex mutex_;
   CondVar all_ended_;
   std::atomic<int> num_left_ = 0;
   std::vector<absl::Status> statuses_;
+};
+
+class StartedPulls : public StartedCalls<PullRequest> {
+ public:
+  explicit StartedPulls(Connection& connection)
+      : StartedCalls(connection, {.entries = {{"w"}}}) {}
 };
 
 // A server with as many calls under way as there are, until the test ends that.
@@ -140,8 +148,9 @@ TEST_F(StartedCallsTest, WaitForAThreadEndsWithItsCall) {
   const auto canceller = std::make_shared<Canceller>();
   const auto never = std::make_shared<Canceller>();
   const auto thread_ends = std::make_shared<Notification>();
-  StartedPulls cancelled(*connection_);
-  StartedPulls late(*connection_);
+  const InitRequest init = {.entries = {{"w", testing::Vector({1})}}};
+  StartedCalls<InitRequest> cancelled(*connection_, init);
+  StartedCalls<InitRequest> late(*connection_, init);
   cancelled.Occupy(thread_ends);
   late.Occupy(thread_ends);
 

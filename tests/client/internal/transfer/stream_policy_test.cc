@@ -22,22 +22,20 @@ PushRequest PushOf(int64_t size) {
 }
 
 TEST(StreamPolicyTest, PayloadsStreamFromTheThresholdOn) {
-  EXPECT_FALSE(PolicyOf(kMiB).ShouldStream(kMiB - 1, 1));
-  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(kMiB, 1));
+  EXPECT_FALSE(PolicyOf(kMiB).ShouldStream(PushOf(kMiB - 1)));
+  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(PushOf(kMiB)));
 }
 
 TEST(StreamPolicyTest, SmallTensorsStreamOnlyWhereTheyMust) {
-  EXPECT_FALSE(PolicyOf(kMiB).ShouldStream(16 * kMiB, 257));
-  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(16 * kMiB, 256));
-  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(kMaxMessageBytes + 1, 1'000'000));
-}
+  const auto list = [](size_t num_tensors, int64_t size) {
+    PushRequest push;
+    push.entries.assign(num_tensors, PushOf(size).entries[0]);
+    return push;
+  };
 
-TEST(StreamPolicyTest, ManySmallValuesStreamInBatchesFromHalfTheThresholdOn) {
-  EXPECT_FALSE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB - 1, 1000));
-  EXPECT_TRUE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB, 1000));
-  EXPECT_TRUE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB, 17));
-  EXPECT_FALSE(PolicyOf(2 * kMiB).ShouldStreamInBatches(kMiB, 16));
-  EXPECT_FALSE(PolicyOf(~uint64_t{0}).ShouldStreamInBatches(kMiB, 1000));
+  EXPECT_FALSE(PolicyOf(kMiB).ShouldStream(list(256, (64 << 10) - 1)));
+  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(list(256, 64 << 10)));
+  EXPECT_TRUE(PolicyOf(kMiB).ShouldStream(list(10'000, 7 << 10)));
 }
 
 TEST(StreamPolicyTest, RequestStreamsWhereItDoesNotFitWithItsMetadata) {
@@ -63,7 +61,6 @@ TEST(StreamPolicyTest, NamesOfStatesAreMetadataToo) {
 }
 
 TEST(StreamPolicyTest, ThresholdOfZeroStreamsEverything) {
-  EXPECT_TRUE(PolicyOf(0).ShouldStream(0, 0));
   EXPECT_TRUE(PolicyOf(0).ShouldStream(InitRequest()));
   EXPECT_TRUE(PolicyOf(0).ShouldStream(SetStateRequest()));
   EXPECT_TRUE(PolicyOf(0).ShouldStream(PushOf(1)));
