@@ -145,7 +145,7 @@ Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
   reply = *std::move(came);
   if constexpr (kBringsValues<Request>) {
     if (reply.ticket) {
-      CO_RETURN_IF_ERROR(co_await AwaitThread(threads, deadline));
+      CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
       co_return bulk_.Bring(reply, deadline);
     }
   }
