@@ -91,8 +91,9 @@ class Pipeline {
   // Makes the calls of a worker, which must outlive the pipeline: they recover
   // as its verbs do. Its pushes name their step, which is all of PushOptions
   // but reply_dtype that they take, and its pulls read keys, perhaps with a
-  // dtype. Errors of the futures: also InvalidArgument for what they do not
-  // take.
+  // dtype. Before WorkerClient::Resume all futures of pushes are to be ready:
+  // one that has not begun would count for the state that is there then. Errors
+  // of the futures: also InvalidArgument for what the verbs do not take.
   explicit Pipeline(WorkerClient* worker, const PipelineOptions& options = {});
   // The destructor waits for all calls.
   ~Pipeline();

@@ -10,7 +10,9 @@
 #include "client/cluster/share_outcomes.h"
 #include "client/compression/compressor.h"
 #include "client/internal/calls/awaited.h"
+#include "client/internal/calls/call_deadline.h"
 #include "client/internal/calls/task.h"
+#include "client/internal/calls/wait_queue.h"
 #include "client/internal/worker/push_order.h"
 #include "client/internal/worker/worker_recovery.h"
 #include "contract/reason.h"
@@ -137,14 +139,25 @@ struct WorkerClient::Call {
   using ReplyTask = Task<absl::StatusOr<Reply>>;
   using Read = absl::FunctionRef<ReplyTask<PullReply>(Client)>;
 
-  // The verbs. A push has its place before its task begins.
-  static ReplyTask<PushReply> MakePush(WorkerClient& worker,
-                                       PushOrder::Place place, Step step,
+  // A push before its task begins: its place, and the life of the state that
+  // it is for.
+  struct Begun {
+    PushOrder::Place place;
+    uint64_t life;
+  };
+  // Begins a push; copies the tensors where `may_copy`, and the options say so.
+  static absl::StatusOr<Begun> Begin(WorkerClient& worker,
+                                     std::vector<PushEntry>& entries,
+                                     bool may_copy);
+
+  // The verbs.
+  static ReplyTask<PushReply> MakePush(WorkerClient& worker, Begun begun,
+                                       Step step,
                                        std::vector<PushEntry> entries,
                                        VerbOptions options,
                                        CallThreads* threads);
-  static ReplyTask<PullReply> MakePushPull(WorkerClient& worker,
-                                           PushOrder::Place place, Step step,
+  static ReplyTask<PullReply> MakePushPull(WorkerClient& worker, Begun begun,
+                                           Step step,
                                            std::vector<PushEntry> entries,
                                            ReadOptions options,
                                            CallThreads* threads);
@@ -169,7 +182,7 @@ struct WorkerClient::Call {
   }
 
   // Waits for the turn of a push, and keeps it.
-  ReplyTask<Contribution> Keep(const PushOrder::Place& place, Step step,
+  ReplyTask<Contribution> Keep(const Begun& begun, Step step,
                                std::vector<PushEntry>& entries,
                                Residuals& left);
   // Pushes what is kept. Errors: also FailedPrecondition (SERVER_RESTARTED).
@@ -199,32 +212,40 @@ struct WorkerClient::Call {
   CallThreads* const threads;
 };
 
+absl::StatusOr<WorkerClient::Call::Begun> WorkerClient::Call::Begin(
+    WorkerClient& worker, std::vector<PushEntry>& entries, bool may_copy) {
+  RETURN_IF_ERROR(CheckNotForked());
+  WorkerRecovery& recovery = *worker.recovery_;
+  if (may_copy) RETURN_IF_ERROR(recovery.Copy(entries));
+  const uint64_t life = recovery.open().life();
+  return Begun{recovery.order().Enter(entries), life};
+}
+
 Task<absl::StatusOr<Contribution>> WorkerClient::Call::Keep(
-    const PushOrder::Place& place, Step step, std::vector<PushEntry>& entries,
+    const Begun& begun, Step step, std::vector<PushEntry>& entries,
     Residuals& left) {
   const absl::Duration timeout = recovery.TimeLeft(attempt);
   const absl::Status came =
-      co_await place.AwaitTurn(timeout, attempt.canceller, threads);
+      co_await begun.place.AwaitTurn(timeout, attempt.canceller, threads);
   if (absl::IsDeadlineExceeded(came)) {
     co_return absl::DeadlineExceededError(
         absl::StrCat("push of step ", step,
                      ": an earlier push of one of its keys has not ended"));
   }
   CO_RETURN_IF_ERROR(came);
-  // The pushes before may have found another server.
-  attempt = recovery.NextAttempt(attempt);
   if (threads != nullptr && ClientTasks::Encodes(client)) {
-    ThreadOf thread(*threads, recovery.TimeLeft(attempt), attempt.canceller);
-    const bool has_thread = co_await thread;
-    if (!has_thread && recovery.TimeLeft(attempt) <= absl::ZeroDuration()) {
-      co_return absl::DeadlineExceededError(
-          "no thread was free to encode the push within its timeout");
-    }
+    const CallDeadline deadline(recovery.TimeLeft(attempt), attempt.canceller);
+    ThreadOf thread(threads, deadline);
+    const absl::Status came_on = co_await thread;
+    CO_RETURN_IF_ERROR(came_on);
   }
   // Who does not wait may write the elements by now, and had them copied.
   const bool may_copy = threads == nullptr;
-  co_return recovery.Keep(step, std::move(entries), may_copy, attempt.canceller,
-                          left);
+  absl::StatusOr<Contribution> kept = recovery.Keep(
+      begun.life, step, std::move(entries), may_copy, attempt.canceller, left);
+  // What has been pushed again since the attempt began has this, too.
+  attempt = recovery.NextAttempt(attempt);
+  co_return std::move(kept);
 }
 
 Task<absl::StatusOr<PushReply>> WorkerClient::Call::Push(
@@ -238,6 +259,7 @@ Task<absl::StatusOr<PushReply>> WorkerClient::Call::Push(
   if (reply.ok()) {
     left.Keep();
     CO_RETURN_IF_ERROR(recovery.TakeIn(*reply, contribution));
+    CO_RETURN_IF_ERROR(recovery.open().CheckKept(contribution));
     co_return std::move(reply);
   }
   const absl::Status again =
@@ -316,23 +338,23 @@ Task<absl::StatusOr<PullReply>> WorkerClient::Call::PullOnce(
 }
 
 Task<absl::StatusOr<PushReply>> WorkerClient::Call::MakePush(
-    WorkerClient& worker, PushOrder::Place place, Step step,
+    WorkerClient& worker, Begun begun, Step step,
     std::vector<PushEntry> entries, VerbOptions options, CallThreads* threads) {
   Call call(worker, Reading(options), threads);
   Residuals left(/*takes_casts=*/false);
   const absl::StatusOr<Contribution> contribution =
-      co_await call.Keep(place, step, entries, left);
+      co_await call.Keep(begun, step, entries, left);
   CO_RETURN_IF_ERROR(contribution);
   co_return co_await call.Push(*contribution, left);
 }
 
 Task<absl::StatusOr<PullReply>> WorkerClient::Call::MakePushPull(
-    WorkerClient& worker, PushOrder::Place place, Step step,
+    WorkerClient& worker, Begun begun, Step step,
     std::vector<PushEntry> entries, ReadOptions options, CallThreads* threads) {
   Call call(worker, options, threads);
   Residuals left(/*takes_casts=*/false);
   const absl::StatusOr<Contribution> contribution =
-      co_await call.Keep(place, step, entries, left);
+      co_await call.Keep(begun, step, entries, left);
   CO_RETURN_IF_ERROR(contribution);
   WorkerRecovery& recovery = call.recovery;
   // The reply to a PushPull would not say what is carried, and comes too late
@@ -341,7 +363,6 @@ Task<absl::StatusOr<PullReply>> WorkerClient::Call::MakePushPull(
     const absl::StatusOr<PushReply> pushed =
         co_await call.Push(*contribution, left);
     CO_RETURN_IF_ERROR(pushed);
-    place.Leave();
   } else {
     absl::Status pushed;
     absl::StatusOr<PullReply> reply =
@@ -349,12 +370,16 @@ Task<absl::StatusOr<PullReply>> WorkerClient::Call::MakePushPull(
     CO_RETURN_IF_ERROR(pushed);
     if (reply.ok()) co_return std::move(reply);
   }
+  begun.place.Leave();
   const std::vector<std::string> keys = KeysOf(*contribution->entries);
   const PullRequest request = RequestOf(keys, options.dtype);
   const auto read = [&](Client from) {
     return call.PullOnce(std::move(from), keys, request);
   };
-  co_return co_await call.ReadInTime(keys, read);
+  absl::StatusOr<PullReply> reply = co_await call.ReadInTime(keys, read);
+  // The server may have gone back meanwhile, and lost what was pushed.
+  if (reply.ok()) CO_RETURN_IF_ERROR(recovery.open().CheckKept(*contribution));
+  co_return std::move(reply);
 }
 
 Task<absl::StatusOr<PullReply>> WorkerClient::Call::MakePull(
@@ -382,8 +407,9 @@ Task<absl::StatusOr<PullReply>> WorkerClient::Call::MakePullRows(
 absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                                  std::vector<PushEntry> entries,
                                                  const ReadOptions& options) {
-  PushOrder::Place place = recovery_->order().Enter(entries);
-  return Call::MakePushPull(*this, std::move(place), step, std::move(entries),
+  ASSIGN_OR_RETURN(Call::Begun begun,
+                   Call::Begin(*this, entries, /*may_copy=*/false));
+  return Call::MakePushPull(*this, std::move(begun), step, std::move(entries),
                             options, /*threads=*/nullptr)
       .Run();
 }
@@ -398,8 +424,9 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries,
                                 const VerbOptions& options) {
-  PushOrder::Place place = recovery_->order().Enter(entries);
-  return Call::MakePush(*this, std::move(place), step, std::move(entries),
+  ASSIGN_OR_RETURN(Call::Begun begun,
+                   Call::Begin(*this, entries, /*may_copy=*/false));
+  return Call::MakePush(*this, std::move(begun), step, std::move(entries),
                         options, /*threads=*/nullptr)
       .Run()
       .status();
@@ -424,10 +451,10 @@ absl::StatusOr<PullReply> WorkerClient::PullRows(std::vector<PullEntry> entries,
 void WorkerClient::StartPush(Step step, std::vector<PushEntry> entries,
                              const VerbOptions& options, CallThreads& threads,
                              Client::Done<PushReply> done) {
-  absl::Status copied = recovery_->Copy(entries);
-  if (!copied.ok()) return std::move(done)(std::move(copied));
-  PushOrder::Place place = recovery_->order().Enter(entries);
-  StartTask(Call::MakePush(*this, std::move(place), step, std::move(entries),
+  absl::StatusOr<Call::Begun> begun =
+      Call::Begin(*this, entries, /*may_copy=*/true);
+  if (!begun.ok()) return std::move(done)(begun.status());
+  StartTask(Call::MakePush(*this, *std::move(begun), step, std::move(entries),
                            options, &threads),
             std::move(done));
 }
@@ -436,10 +463,10 @@ void WorkerClient::StartPushPull(Step step, std::vector<PushEntry> entries,
                                  const ReadOptions& options,
                                  CallThreads& threads,
                                  Client::Done<PullReply> done) {
-  absl::Status copied = recovery_->Copy(entries);
-  if (!copied.ok()) return std::move(done)(std::move(copied));
-  PushOrder::Place place = recovery_->order().Enter(entries);
-  StartTask(Call::MakePushPull(*this, std::move(place), step,
+  absl::StatusOr<Call::Begun> begun =
+      Call::Begin(*this, entries, /*may_copy=*/true);
+  if (!begun.ok()) return std::move(done)(begun.status());
+  StartTask(Call::MakePushPull(*this, *std::move(begun), step,
                                std::move(entries), options, &threads),
             std::move(done));
 }

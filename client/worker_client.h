@@ -129,7 +129,8 @@ class WorkerClient {
   // `done` gets the outcome, on any thread, perhaps before this returns. What
   // has to block runs on `threads`. With WorkerOptions::keeps_copies tensors
   // are copied before this returns. The results of a push that was made again
-  // tell its step alone. The worker and `threads` outlive the call.
+  // tell its step alone. `done` may start verbs of the worker, but must not
+  // wait for any. The worker and `threads` outlive the call.
   void StartPush(Step step, std::vector<PushEntry> entries,
                  const VerbOptions& options, CallThreads& threads,
                  Client::Done<PushReply> done);

@@ -28,8 +28,9 @@ Task<absl::StatusOr<SaveCheckpointReply>> ClusterConnection::Route(
                       co_await servers_.At(servers.front(), request, limit));
   SaveCheckpointRequest elsewhere = request;
   elsewhere.set_name(total.checkpoint().name());
-  CO_ASSIGN_OR_RETURN(const std::vector<SaveCheckpointReply> others,
-                      co_await AskEach(AfterFirst(servers), elsewhere, limit));
+  CO_ASSIGN_OR_RETURN(
+      const std::vector<SaveCheckpointReply> others,
+      co_await servers_.AllOfEach(AfterFirst(servers), elsewhere, limit));
   for (const SaveCheckpointReply& other : others) Add(other, total);
   co_return total;
 }
@@ -48,7 +49,7 @@ Task<absl::StatusOr<RestoreCheckpointReply>> ClusterConnection::Route(
     named.set_uid(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())));
   }
   CO_ASSIGN_OR_RETURN(std::vector<RestoreCheckpointReply> replies,
-                      co_await AskEach(servers, named, limit));
+                      co_await servers_.AllOfEach(servers, named, limit));
   co_return SumOf(std::move(replies));
 }
 
@@ -56,7 +57,7 @@ Task<absl::StatusOr<ListCheckpointsReply>> ClusterConnection::Route(
     const ListCheckpointsRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
   CO_ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
-                      co_await AskEach(servers, request, limit));
+                      co_await servers_.AllOfEach(servers, request, limit));
   co_return CommonCheckpoints(std::move(lists), request.page_size());
 }
 

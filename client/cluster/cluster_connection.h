@@ -5,20 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <random>
-#include <set>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "client/cluster/all_replies.h"
 #include "client/cluster/begun_joins.h"
-#include "client/cluster/call_progress.h"
-#include "client/cluster/call_shares.h"
+#include "client/cluster/cluster_keys.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/cluster_snapshots.h"
 #include "client/cluster/known_namespaces.h"
@@ -31,13 +26,10 @@ namespace tensorkv {
 
 // Makes calls at the servers of a cluster that they concern. Thread-safe.
 //
-// A call that names keys goes, in shares, to those that own them, at the same
-// time; each share is all or nothing, the whole is not. A share that is refused
-// because another server owns its keys has had no effect: it is cut anew by the
-// newest placement and made there. Namespaces, rules, workers and checkpoints
-// are on every server, and calls about them go to all, the namespace's home
-// first; those that failed at some may be made again. docs/cluster.md says what
-// that means for each verb.
+// Calls about keys go to those that own them, as ClusterKeys says. Namespaces,
+// rules, workers and checkpoints are on every server, and calls about them go
+// to all, the namespace's home first; those that failed at some may be made
+// again. docs/cluster.md says what that means for each verb.
 //
 // Uids, ranks and epochs are those that the home has given, on every server;
 // so are the numbers of snapshots. A call about keys says which namespace it is
@@ -48,25 +40,13 @@ namespace tensorkv {
 // Unavailable names the server. In MODE_ASYNC a push of which a share has, or
 // may have, been applied, does not fail in a way that lets workers push it
 // again: it fails with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable
-// too where no server tells who owns what.
+// too where no server tells who owns what. They name keys, not slices.
 class ClusterConnection final : public TaskConnection {
  public:
   explicit ClusterConnection(ClusterServersOptions options)
       : servers_(std::move(options)) {}
 
-  // Do what ClusterServers and ClusterSnapshots do.
-  Task<absl::StatusOr<PlacementPtr>> Placement(const CallLimit& limit) {
-    return servers_.Placement(limit);
-  }
-  Task<absl::StatusOr<KnownSnapshot>> Resolve(const std::string& name_space,
-                                              const SnapshotReference& at,
-                                              const CallLimit& limit) {
-    return snapshots_.Resolve(name_space, at, limit);
-  }
-
  private:
-  template <typename Request>
-  using Progress = CallProgress<Request>;
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
 
@@ -77,91 +57,20 @@ class ClusterConnection final : public TaskConnection {
   template <typename Request>
   Task<absl::Status> MakeAs(const Request& request, ReplyTo<Request>& reply,
                             const CallLimit& limit);
-  // Returns the answer of each of the servers, or the MostActionableError.
+  // Makes a call that reads a snapshot, once it is known which one.
   template <typename Request>
-  Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AskEach(
-      absl::Span<const std::string> servers, const Request& request,
-      const CallLimit& limit) {
-    auto replies = co_await servers_.AtEach(servers, request, limit);
-    co_return AllOf(std::move(replies));
-  }
-
-  // Calls about keys. Route makes one at the servers that it concerns.
+  Task<absl::StatusOr<ReplyTo<Request>>> RouteToSnapshot(
+      const Request& request, const CallLimit& limit);
+  // These are about keys.
   template <typename Request>
   requires kNamesKeys<Request> Task<absl::StatusOr<ReplyTo<Request>>> Route(
-      const Request& request, const CallLimit& limit);
-  // Makes the call at the owners of its keys, of a namespace that is `known`
-  // not to be mirrored. Shares that servers refuse since another namespace has
-  // the name are made again for that one. Errors: FailedPrecondition
-  // (NAMESPACE_REPLACED), where that one is mirrored. Tells `published_by`, if
-  // it is not null, which servers have taken shares of a snapshot.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> MakePlaced(
-      const Request& request, KnownNamespace known, const CallLimit& limit,
-      std::set<std::string>* published_by = nullptr);
-  // Makes a call, and takes a snapshot of it. Errors: also those of RESERVE,
-  // and FailedPrecondition (OUTCOME_UNKNOWN) once the call is made.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> Publish(const Request& request,
-                                                 const KnownNamespace& known,
-                                                 const CallLimit& limit);
-  // Makes a call about keys of a mirrored namespace: an Init, a SetState or a
-  // Delete at all servers, any other call at one.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> MakeMirrored(const Request& request,
-                                                      KnownNamespace known,
-                                                      const CallLimit& limit);
-  // Asks a server which namespace has that name. A caller who may not know it
-  // is told of one without uid that is not mirrored. Errors: NotFound.
-  Task<absl::StatusOr<KnownNamespace>> AskAt(const std::string& server,
-                                             const std::string& name_space,
-                                             const CallLimit& limit);
-  // Returns which namespace is known by that name, and has that uid unless it
-  // is 0; asks the server where none is. It is one without uid where the server
-  // has none: the call that follows tells best what is wrong.
-  Task<absl::StatusOr<KnownNamespace>> KnowAt(const std::string& server,
-                                              const std::string& name_space,
-                                              uint64_t uid,
-                                              const CallLimit& limit);
-  // Returns what KnowAt does for a call, at the owner of its first key.
-  template <typename Request>
-  Task<absl::StatusOr<KnownNamespace>> KnowFor(const Request& request,
-                                               const CallLimit& limit);
-  // Asks the server, which has refused a call for `known`, what there is by
-  // now. Errors: NotFound · FailedPrecondition (NAMESPACE_REPLACED): the
-  // namespace is of another kind (mirrored or not).
-  Task<absl::Status> KnowAnew(const std::string& server,
-                              const std::string& name_space,
-                              const CallLimit& limit, KnownNamespace& known);
-  // Makes the shares, each at its owner, at the same time.
-  template <typename Request>
-  Task<std::vector<absl::StatusOr<ReplyTo<Request>>>> MakeShares(
-      const CallShares<Request>& call, absl::Span<const CallShare> shares,
-      int attempt, const CallLimit& limit, Progress<Request>& progress);
-  // Tells `progress` how the shares of an attempt have ended.
-  template <typename Request>
-  static void TakeAnswers(const CallShares<Request>& call,
-                          absl::Span<const CallShare> shares,
-                          Replies<ReplyTo<Request>> answers,
-                          Progress<Request>& progress);
-  // Makes one share, under a call_id of its own if it is not the first attempt.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> MakeShare(
-      const CallShares<Request>& call, const CallShare& share,
-      const Progress<Request>& progress, int attempt, const CallLimit& limit);
-  // Makes a call at a server for that namespace, unless it means another.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> CallFor(const KnownNamespace& known,
-                                                 const std::string& server,
-                                                 const Request& request,
-                                                 const CallLimit& limit);
+      const Request& request, const CallLimit& limit) {
+    return keys_.Make(request, limit);
+  }
   Task<absl::StatusOr<ListReply>> Route(const ListRequest& request,
-                                        const CallLimit& limit);
-  // Lists what each server has of a namespace that is not mirrored. `known` is
-  // a placement.
-  Task<absl::StatusOr<ListReply>> ListPlaced(const ListRequest& request,
-                                             const PlacementPtr& known,
-                                             const CallLimit& limit);
+                                        const CallLimit& limit) {
+    return keys_.List(request, limit);
+  }
 
   // These are about snapshots, namespaces and rules, and what changes.
   Task<absl::StatusOr<CreateSnapshotReply>> Route(
@@ -210,7 +119,9 @@ class ClusterConnection final : public TaskConnection {
   Task<absl::StatusOr<LeaveReply>> Route(const LeaveRequest& request,
                                          const CallLimit& limit);
   Task<absl::StatusOr<BarrierReply>> Route(const BarrierRequest& request,
-                                           const CallLimit& limit);
+                                           const CallLimit& limit) {
+    return servers_.AtHome(request, limit);
+  }
 
   // Checkpoints and servers.
   Task<absl::StatusOr<SaveCheckpointReply>> Route(
@@ -236,12 +147,10 @@ class ClusterConnection final : public TaskConnection {
       const std::vector<std::string>& servers, const Request& request,
       const CallLimit& limit);
 
-  // Chooses the server of mirrored namespaces that answers callers who are no
-  // workers.
-  const size_t reader_ = std::random_device()();
   ClusterServers servers_;
+  KnownNamespaces namespaces_{&servers_};
   ClusterSnapshots snapshots_{&servers_};
-  KnownNamespaces namespaces_;
+  ClusterKeys keys_{&servers_, &namespaces_, &snapshots_};
   BegunJoins joins_;
 };
 

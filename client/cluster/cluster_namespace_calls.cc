@@ -22,6 +22,7 @@
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/merged_steps.h"
 #include "client/cluster/merged_watch.h"
+#include "client/cluster/publishing.h"
 #include "client/cluster/share_outcomes.h"
 #include "contract/duration.h"
 #include "contract/proto_codec.h"
@@ -57,12 +58,6 @@ bool IsBehindHome(const absl::Status& status) {
   return absl::c_all_of(absl::StrSplit(fields, ','), MayChangeInClusters);
 }
 
-KnownNamespace KnownBy(const NamespaceStatus& status) {
-  return {.uid = status.uid(),
-          .is_mirrored = status.config().mirrored(),
-          .mode = FromProto(status.config().mode())};
-}
-
 // Returns a request about whatever namespace has the name, or about that of the
 // uid alone.
 DescribeNamespaceRequest RequestToDescribe(const std::string& name_space,
@@ -82,18 +77,6 @@ uint64_t PresentUidIn(const absl::Status& refusal) {
       absl::SimpleHexAtoi(ErrorInfoOf(refusal)->metadata["uid"], &uid);
   return is_told ? uid : 0;
 }
-
-absl::Status IsOfAnotherKind(const std::string& name_space) {
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
-          "namespace \"", name_space,
-          "\": was deleted and created again, of another kind (mirrored or "
-          "not), while the call was made")),
-      Reason::kNamespaceReplaced, {{"namespace", name_space}});
-}
-
-// Bounds how often a namespace may be replaced while its steps are asked for.
-constexpr int kMostAttemptsOfSteps = 10;
 
 // Bounds a question that a call can do without the answer of.
 constexpr absl::Duration kLongestAside = absl::Seconds(1);
@@ -230,7 +213,7 @@ Task<absl::StatusOr<DescribeNamespaceReply>> ClusterConnection::Route(
   CO_ASSIGN_OR_RETURN(const auto servers,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
   CO_ASSIGN_OR_RETURN(std::vector<DescribeNamespaceReply> replies,
-                      co_await AskEach(servers, request, limit));
+                      co_await servers_.AllOfEach(servers, request, limit));
   const KnownNamespace known = KnownBy(replies.front().status());
   namespaces_.Learn(request.namespace_(), known);
   if (known.is_mirrored) replies.resize(1);  // The others have the same.
@@ -246,7 +229,7 @@ Task<absl::StatusOr<ListNamespacesReply>> ClusterConnection::Route(
     const ListNamespacesRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const auto servers, co_await servers_.All(limit));
   CO_ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
-                      co_await AskEach(servers, request, limit));
+                      co_await servers_.AllOfEach(servers, request, limit));
   CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                       co_await servers_.Placement(limit));
   pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
@@ -257,19 +240,10 @@ Task<absl::StatusOr<DescribeStepsReply>> ClusterConnection::Route(
     const DescribeStepsRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const auto servers,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
-  for (int attempt = 0;; ++attempt) {
-    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                        co_await KnowAt(servers.front(), request.namespace_(),
-                                        request.namespace_uid(), limit));
-    DescribeStepsRequest made = request;
-    NameUid(known, made);
+  const auto describe = [&](const DescribeStepsRequest& made,
+                            const KnownNamespace& known)
+      -> Task<absl::StatusOr<DescribeStepsReply>> {
     auto pages = co_await servers_.AtEach(servers, made, limit);
-    const bool finds_another = IsOfFormerNamespace(pages.front().status()) &&
-                               request.namespace_uid() == 0;
-    if (finds_another && attempt < kMostAttemptsOfSteps) {
-      namespaces_.Forget(request.namespace_(), known.uid);
-      continue;
-    }
     CO_RETURN_IF_ERROR(pages.front().status());
     // A server may still have the former namespace, which was deleted.
     std::erase_if(pages, [](const absl::StatusOr<DescribeStepsReply>& page) {
@@ -277,9 +251,10 @@ Task<absl::StatusOr<DescribeStepsReply>> ClusterConnection::Route(
     });
     CO_ASSIGN_OR_RETURN(std::vector<DescribeStepsReply> all,
                         AllOf(std::move(pages)));
-    co_return MergeSteps(std::move(all), request.page_size(),
-                         known.is_mirrored);
-  }
+    co_return MergeSteps(std::move(all), made.page_size(), known.is_mirrored);
+  };
+  co_return co_await namespaces_.MakeFor(servers.front(), request, limit,
+                                         describe);
 }
 
 // All wait at the same time. Where the first of them has an answer, those that
@@ -325,51 +300,39 @@ Task<absl::StatusOr<WatchReply>> ClusterConnection::Route(
   }
 }
 
-// --- What is known of them --------------------------------------------------
-
-Task<absl::StatusOr<KnownNamespace>> ClusterConnection::AskAt(
-    const std::string& server, const std::string& name_space,
-    const CallLimit& limit) {
-  const DescribeNamespaceRequest describe = RequestToDescribe(name_space);
-  const absl::StatusOr<DescribeNamespaceReply> reply =
-      co_await servers_.At(server, describe, limit);
-  // A caller who may not know does not ask at every call.
-  const bool may_not_know = absl::IsPermissionDenied(reply.status());
-  if (!may_not_know) CO_RETURN_IF_ERROR(reply.status());
-  const KnownNamespace known =
-      may_not_know ? KnownNamespace() : KnownBy(reply->status());
-  namespaces_.Learn(name_space, known);
-  co_return known;
-}
-
-Task<absl::StatusOr<KnownNamespace>> ClusterConnection::KnowAt(
-    const std::string& server, const std::string& name_space, uint64_t uid,
-    const CallLimit& limit) {
-  const std::optional<KnownNamespace> known = namespaces_.Find(name_space);
-  const bool will_do =
-      known && (uid == 0 || known->uid == 0 || known->uid == uid);
-  if (will_do) co_return *known;
-  absl::StatusOr<KnownNamespace> told =
-      co_await AskAt(server, name_space, limit);
-  if (absl::IsNotFound(told.status())) co_return KnownNamespace();
-  co_return told;
-}
-
-Task<absl::Status> ClusterConnection::KnowAnew(const std::string& server,
-                                               const std::string& name_space,
-                                               const CallLimit& limit,
-                                               KnownNamespace& known) {
-  namespaces_.Forget(name_space);
-  const absl::StatusOr<KnownNamespace> told =
-      co_await AskAt(server, name_space, limit);
-  if (absl::IsNotFound(told.status())) co_return told.status();
-  // The call itself tells what is wrong with the server.
-  if (!told.ok()) co_return absl::OkStatus();
-  if (told->is_mirrored != known.is_mirrored) {
-    co_return IsOfAnotherKind(name_space);
+Task<absl::StatusOr<CreateSnapshotReply>> ClusterConnection::Route(
+    const CreateSnapshotRequest& request, const CallLimit& limit) {
+  CreateSnapshotRequest made = request;
+  for (int attempt = 0;; ++attempt) {
+    CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                        co_await servers_.Placement(limit));
+    const uint32_t home = OwnerOf(*placement, made.namespace_(), "");
+    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
+                        co_await namespaces_.KnowAt(
+                            placement->servers[home].name, made.namespace_(),
+                            made.namespace_uid(), limit));
+    NameUid(known, made);
+    const bool takes_shares = !known.is_mirrored && IsOfShares(*placement);
+    Task<absl::StatusOr<CreateSnapshotReply>> task =
+        takes_shares ? snapshots_.Create(made, limit)
+                     : snapshots_.Make(made, limit);
+    const absl::StatusOr<CreateSnapshotReply> reply = co_await task;
+    const bool has_grown =
+        !takes_shares && !known.is_mirrored && IsAtWrongServer(reply.status());
+    const bool finds_another =
+        IsOfFormerNamespace(reply.status()) && request.namespace_uid() == 0;
+    const bool may_go_on = has_grown || finds_another;
+    if (!may_go_on || attempt == ClusterSnapshots::kMostAttempts)
+      co_return reply;
+    if (has_grown) {
+      const uint64_t told = VersionToldBy({reply.status()});
+      CO_RETURN_IF_ERROR(co_await servers_.NewerThan(placement, told, limit));
+    } else {
+      namespaces_.Forget(request.namespace_(), known.uid);
+    }
+    made = request;
+    NameAttempt("=", attempt + 1, made);
   }
-  known = *told;
-  co_return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -18,7 +18,9 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/call_threads.h"
+#include "client/cluster/all_replies.h"
 #include "client/cluster/placement_source.h"
+#include "client/cluster/share_outcomes.h"
 #include "client/cluster/waits.h"
 #include "client/connection.h"
 #include "client/internal/calls/awaited.h"
@@ -99,6 +101,21 @@ class ClusterServers {
     co_return co_await AtOnce<absl::StatusOr<ReplyTo<Request>>>(servers.size(),
                                                                 limit, ask);
   }
+  // Returns the answer of each of the servers, or the MostActionableError.
+  template <typename Request>
+  Task<absl::StatusOr<std::vector<ReplyTo<Request>>>> AllOfEach(
+      absl::Span<const std::string> servers, const Request& request,
+      const CallLimit& limit) {
+    auto replies = co_await AtEach(servers, request, limit);
+    co_return AllOf(std::move(replies));
+  }
+  // Makes the call at the home of its namespace, and where that has moved, at
+  // the next. Tells `answered_by`, if it is not null, which server has
+  // answered.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(
+      const Request& request, const CallLimit& limit,
+      std::string* answered_by = nullptr);
   // Does what the function of that name does, on threads of its own.
   template <typename T>
   Task<std::vector<T>> AtOnce(
@@ -108,6 +125,9 @@ class ClusterServers {
   }
 
  private:
+  // Bounds how often a call goes to where the home has moved.
+  static constexpr int kMostMovesOfHome = 4;
+
   Connection& ConnectionTo(const std::string& server);
 
   const ServerConnector connect_;
@@ -121,6 +141,36 @@ class ClusterServers {
   std::map<std::string, std::unique_ptr<Connection>> connections_
       ABSL_GUARDED_BY(mutex_);
 };
+
+template <typename Request>
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterServers::AtHome(
+    const Request& request, const CallLimit& limit, std::string* answered_by) {
+  CO_ASSIGN_OR_RETURN(PlacementPtr placement, co_await Placement(limit));
+  const std::string& name_space = NamespaceIn(request);
+  for (int attempt = 1;; ++attempt) {
+    const std::string home =
+        placement->servers[OwnerOf(*placement, name_space, "")].name;
+    if (answered_by != nullptr) *answered_by = home;
+    const absl::StatusOr<ReplyTo<Request>> reply =
+        co_await At(home, request, limit);
+    const bool has_moved = IsAtWrongServer(reply.status());
+    const bool may_have_moved = has_moved || IsOfNoSnapshot(reply.status());
+    if (!may_have_moved || attempt == kMostMovesOfHome) co_return reply;
+    const uint64_t told = VersionToldBy({reply.status()});
+    absl::StatusOr<PlacementPtr> newest = placement;
+    if (has_moved) {
+      newest = co_await NewerThan(placement, told, limit);
+    } else {
+      newest = co_await Refresh(limit);
+    }
+    // Where nobody answers, all stays as it is known.
+    if (!newest.ok()) co_return reply;
+    const std::string& next =
+        (*newest)->servers[OwnerOf(**newest, name_space, "")].name;
+    if (!has_moved && next == home) co_return reply;
+    placement = *newest;
+  }
+}
 
 }  // namespace tensorkv
 

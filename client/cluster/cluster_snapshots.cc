@@ -11,6 +11,7 @@
 #include "client/cluster/all_replies.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/placed_server.h"
+#include "client/cluster/read_layouts.h"
 #include "client/cluster/request_entries.h"
 #include "client/cluster/share_outcomes.h"
 #include "contract/reason.h"
@@ -18,14 +19,6 @@
 
 namespace tensorkv {
 namespace {
-
-// Bounds how often a call goes to where the home has moved.
-constexpr int kMostMovesOfHome = 4;
-
-bool IsOfNoSnapshot(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kSnapshotNotFound || reason == Reason::kSnapshotLost;
-}
 
 // Returns whether the server lacks a key of the snapshot, or all of it.
 bool IsOfMissingPart(const absl::Status& status) {
@@ -48,15 +41,6 @@ KnownSnapshot KnownBy(const v1::SnapshotStatus& status) {
           .servers = {status.servers().begin(), status.servers().end()}};
 }
 
-std::vector<Destination> DestinationsAt(
-    absl::Span<const Destination> destinations,
-    absl::Span<const size_t> places) {
-  std::vector<Destination> of_share;
-  if (destinations.empty()) return of_share;
-  for (const size_t place : places) of_share.push_back(destinations[place]);
-  return of_share;
-}
-
 absl::Status NoSuchKey(const KnownSnapshot& known, absl::string_view key) {
   return WithReason(absl::NotFoundError(absl::StrCat(
                         "key \"", key, "\": snapshot ", known.number,
@@ -77,10 +61,29 @@ Task<absl::StatusOr<KnownSnapshot>> ClusterSnapshots::Resolve(
   describe.set_namespace_(name_space);
   *describe.mutable_at() = at;
   CO_ASSIGN_OR_RETURN(const DescribeSnapshotReply reply,
-                      co_await AtHome(describe, limit));
+                      co_await servers_.AtHome(describe, limit));
   const KnownSnapshot known = KnownBy(reply.snapshot());
   known_.Learn(name_space, known);
   co_return known;
+}
+
+Task<absl::StatusOr<SplitLayoutsPtr>> ClusterSnapshots::Layouts(
+    const std::string& name_space, const SnapshotReference& at,
+    const CallLimit& limit) {
+  CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
+                      co_await servers_.Placement(limit));
+  if (placement->split_bytes == 0) co_return nullptr;
+  CO_ASSIGN_OR_RETURN(KnownSnapshot known,
+                      co_await Resolve(name_space, at, limit));
+  if (known.layouts != nullptr) co_return known.layouts;
+  ListRequest request;
+  request.set_namespace_(name_space);
+  SetSnapshot(known.reference(), request);
+  const auto list = [&](const ListRequest& page) { return List(page, limit); };
+  CO_ASSIGN_OR_RETURN(known.layouts,
+                      co_await ReadLayouts(std::move(request), list));
+  known_.Learn(name_space, known);
+  co_return known.layouts;
 }
 
 template <typename Request>
@@ -90,17 +93,31 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   CO_ASSIGN_OR_RETURN(
       const KnownSnapshot known,
       co_await Resolve(name_space, *SnapshotIn(request), limit));
+  CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                      co_await Layouts(name_space, known.reference(), limit));
   Request made = request;
   SetSnapshot(known.reference(), made);
+  CO_ASSIGN_OR_RETURN(auto call, CallShares<Request>::Create(
+                                     made, layouts.get(), limit.destinations));
+  ReplyTo<Request> reply;
   if (known.servers.empty()) {
     CO_ASSIGN_OR_RETURN(const auto home_first,
                         co_await servers_.HomeFirst(name_space, limit));
-    co_return co_await servers_.At(home_first.front(), made, limit,
-                                   limit.destinations);
+    CO_ASSIGN_OR_RETURN(
+        reply, co_await servers_.At(home_first.front(), call.made(), limit,
+                                    call.destinations()));
+  } else {
+    CO_ASSIGN_OR_RETURN(reply, co_await ReadPieces(call, known, limit));
   }
+  co_return call.Whole(std::move(reply));
+}
+
+template <typename Request>
+Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::ReadPieces(
+    const CallShares<Request>& call, const KnownSnapshot& known,
+    const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                       co_await servers_.Placement(limit));
-  const CallShares<Request> call(made);
   std::vector<CallShare> shares = call.Cut(*placement, call.AllPlaces());
   Reading<Request> reading;
   std::erase_if(shares, [&](const CallShare& share) {
@@ -112,11 +129,11 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   if (!reading.missing.empty()) {
     const std::vector<size_t> missing = std::exchange(reading.missing, {});
     CO_ASSIGN_OR_RETURN(const std::vector<CallShare> elsewhere,
-                        co_await Locate(made, known, missing, limit));
+                        co_await Locate(call.made(), known, missing, limit));
     CO_RETURN_IF_ERROR(co_await ReadShares(call, elsewhere, limit, reading));
     // One has gone since it was located.
     if (!reading.missing.empty()) {
-      co_return co_await WhyLost(name_space, known, "", limit);
+      co_return co_await WhyLost(call.name_space(), known, "", limit);
     }
   }
   SetNumber(known.number, reading.reply);
@@ -131,7 +148,7 @@ Task<absl::Status> ClusterSnapshots::ReadShares(
   std::vector<std::vector<Destination>> destinations;
   for (const CallShare& share : shares) {
     requests.push_back(call.Share(share.places));
-    destinations.push_back(DestinationsAt(limit.destinations, share.places));
+    destinations.push_back(call.DestinationsAt(share.places));
   }
   const auto read = [&](size_t i, const CallLimit& of_share) {
     return servers_.At(shares[i].server, requests[i], of_share,
@@ -206,7 +223,7 @@ Task<absl::StatusOr<ListReply>> ClusterSnapshots::List(
       co_await Resolve(request.namespace_(), request.at(), limit));
   ListRequest made = request;
   SetSnapshot(known.reference(), made);
-  if (known.servers.empty()) co_return co_await AtHome(made, limit);
+  if (known.servers.empty()) co_return co_await servers_.AtHome(made, limit);
   CO_ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                       co_await AskAll(made, known, limit));
   ListReply page = MergePages(std::move(pages), request.page_size());
@@ -222,10 +239,10 @@ Task<absl::Status> ClusterSnapshots::WhyLost(const std::string& name_space,
   DescribeSnapshotRequest describe;
   describe.set_namespace_(name_space);
   *describe.mutable_at() = known.reference();
-  CO_RETURN_IF_ERROR(co_await AtHome(describe, limit));
+  CO_RETURN_IF_ERROR(co_await servers_.AtHome(describe, limit));
   *describe.mutable_at() = LatestSnapshot(known.series);
   const absl::StatusOr<DescribeSnapshotReply> latest =
-      co_await AtHome(describe, limit);
+      co_await servers_.AtHome(describe, limit);
   co_return WithReason(
       absl::NotFoundError(absl::StrCat(
           "snapshot ", known.number, " of series \"", known.series,
@@ -239,41 +256,10 @@ Task<absl::Status> ClusterSnapshots::WhyLost(const std::string& name_space,
 
 // --- What there is -----------------------------------------------------------
 
-template <typename Request>
-Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::AtHome(
-    const Request& request, const CallLimit& limit, std::string* answered_by) {
-  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
-                      co_await servers_.Placement(limit));
-  const std::string& name_space = NamespaceIn(request);
-  for (int attempt = 1;; ++attempt) {
-    const std::string home =
-        placement->servers[OwnerOf(*placement, name_space, "")].name;
-    if (answered_by != nullptr) *answered_by = home;
-    const absl::StatusOr<ReplyTo<Request>> reply =
-        co_await servers_.At(home, request, limit);
-    const bool has_moved = IsAtWrongServer(reply.status());
-    const bool may_have_moved = has_moved || IsOfNoSnapshot(reply.status());
-    if (!may_have_moved || attempt == kMostMovesOfHome) co_return reply;
-    const uint64_t told = VersionToldBy({reply.status()});
-    absl::StatusOr<PlacementPtr> newest = placement;
-    if (has_moved) {
-      newest = co_await servers_.NewerThan(placement, told, limit);
-    } else {
-      newest = co_await servers_.Refresh(limit);
-    }
-    // Where nobody answers, all stays as it is known.
-    if (!newest.ok()) co_return reply;
-    const std::string& next =
-        (*newest)->servers[OwnerOf(**newest, name_space, "")].name;
-    if (next == home) co_return reply;
-    placement = *newest;
-  }
-}
-
 Task<absl::StatusOr<DescribeSnapshotReply>> ClusterSnapshots::Make(
     const DescribeSnapshotRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(DescribeSnapshotReply reply,
-                      co_await AtHome(request, limit));
+                      co_await servers_.AtHome(request, limit));
   const KnownSnapshot known = KnownBy(reply.snapshot());
   if (known.servers.empty()) co_return reply;
   CO_ASSIGN_OR_RETURN(const auto home_first,
@@ -295,7 +281,7 @@ Task<absl::StatusOr<DeleteSnapshotReply>> ClusterSnapshots::Make(
     const DeleteSnapshotRequest& request, const CallLimit& limit) {
   known_.Forget(request.namespace_(), request.series());
   CO_ASSIGN_OR_RETURN(DeleteSnapshotReply reply,
-                      co_await AtHome(request, limit));
+                      co_await servers_.AtHome(request, limit));
   CO_ASSIGN_OR_RETURN(const auto home_first,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
   CO_RETURN_IF_ERROR(
@@ -311,14 +297,5 @@ template Task<absl::StatusOr<PullReply>> ClusterSnapshots::Read(
     const PullRowsRequest& request, const CallLimit& limit);
 template Task<absl::StatusOr<StatReply>> ClusterSnapshots::Read(
     const StatRequest& request, const CallLimit& limit);
-template Task<absl::StatusOr<CreateSnapshotReply>> ClusterSnapshots::AtHome(
-    const CreateSnapshotRequest& request, const CallLimit& limit,
-    std::string* answered_by);
-template Task<absl::StatusOr<ListSnapshotsReply>> ClusterSnapshots::AtHome(
-    const ListSnapshotsRequest& request, const CallLimit& limit,
-    std::string* answered_by);
-template Task<absl::StatusOr<LeaseSnapshotReply>> ClusterSnapshots::AtHome(
-    const LeaseSnapshotRequest& request, const CallLimit& limit,
-    std::string* answered_by);
 
 }  // namespace tensorkv

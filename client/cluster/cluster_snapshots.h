@@ -17,6 +17,7 @@
 #include "client/cluster/call_shares.h"
 #include "client/cluster/cluster_servers.h"
 #include "client/cluster/known_snapshots.h"
+#include "client/cluster/split_layout.h"
 #include "client/cluster/waits.h"
 #include "client/internal/calls/task.h"
 #include "contract/requests.h"
@@ -79,11 +80,17 @@ class ClusterSnapshots {
   Task<absl::StatusOr<KnownSnapshot>> Resolve(const std::string& name_space,
                                               const SnapshotReference& at,
                                               const CallLimit& limit);
+  // Returns the layouts of the keys of a snapshot that are in slices; null
+  // where the cluster has none. Errors: those of List.
+  Task<absl::StatusOr<SplitLayoutsPtr>> Layouts(const std::string& name_space,
+                                                const SnapshotReference& at,
+                                                const CallLimit& limit);
   // Make a Pull, a PullRows or a Stat, and a List, of a snapshot. Errors: also
   // NotFound (SNAPSHOT_LOST): a server has it no more.
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Read(const Request& request,
                                               const CallLimit& limit);
+  // The List shows slices.
   Task<absl::StatusOr<ListReply>> List(const ListRequest& request,
                                        const CallLimit& limit);
 
@@ -98,15 +105,10 @@ class ClusterSnapshots {
   template <typename Request>
   Task<absl::StatusOr<ReplyTo<Request>>> Make(const Request& request,
                                               const CallLimit& limit) {
-    return AtHome(request, limit);
+    return servers_.AtHome(request, limit);
   }
 
  private:
-  // Tells `answered_by`, if it is not null, which server has answered.
-  template <typename Request>
-  Task<absl::StatusOr<ReplyTo<Request>>> AtHome(
-      const Request& request, const CallLimit& limit,
-      std::string* answered_by = nullptr);
   // Keeps how the parts of a reading have ended.
   template <typename Request>
   struct Reading {
@@ -114,6 +116,11 @@ class ClusterSnapshots {
     // The places of entries that the server does not have that was asked.
     std::vector<size_t> missing;
   };
+  // Makes the pieces of a reading of a snapshot that several servers have.
+  template <typename Request>
+  Task<absl::StatusOr<ReplyTo<Request>>> ReadPieces(
+      const CallShares<Request>& call, const KnownSnapshot& known,
+      const CallLimit& limit);
   // Reads each share at its server.
   template <typename Request>
   Task<absl::Status> ReadShares(const CallShares<Request>& call,

@@ -21,8 +21,6 @@
 namespace tensorkv {
 namespace {
 
-// Bounds how often a Barrier goes to where the home has moved.
-constexpr int kMostHomes = 4;
 // Bounds how often a Join asks the home for another epoch.
 constexpr int kMostEpochs = 4;
 
@@ -32,23 +30,20 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::Route(
     const JoinRequest& request, const CallLimit& limit) {
   CO_ASSIGN_OR_RETURN(const auto servers,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
-  for (int attempt = 0;; ++attempt) {
-    CO_ASSIGN_OR_RETURN(const KnownNamespace known,
-                        co_await KnowAt(servers.front(), request.namespace_(),
-                                        request.namespace_uid(), limit));
-    JoinRequest named = request;
-    NameUid(known, named);
-    NameAttempt("&", attempt, named);
-    const absl::StatusOr<JoinReply> reply =
-        co_await JoinAll(servers, named, known.mode, limit);
-    // A server has lost the worker since the home has given it that epoch.
-    const bool needs_epoch = ReasonOf(reply.status()) == Reason::kLeaseLost;
-    const bool finds_another =
-        IsOfFormerNamespace(reply.status()) && request.namespace_uid() == 0;
-    const bool is_last = attempt + 1 == kMostEpochs;
-    if (!(needs_epoch || finds_another) || is_last) co_return reply;
-    if (finds_another) namespaces_.Forget(request.namespace_(), known.uid);
-  }
+  const auto join =
+      [&](const JoinRequest& made,
+          const KnownNamespace& known) -> Task<absl::StatusOr<JoinReply>> {
+    for (int attempt = 0;; ++attempt) {
+      JoinRequest named = made;
+      NameAttempt("&", attempt, named);
+      const absl::StatusOr<JoinReply> reply =
+          co_await JoinAll(servers, named, known.mode, limit);
+      // A server has lost the worker since the home has given it that epoch.
+      const bool needs_epoch = ReasonOf(reply.status()) == Reason::kLeaseLost;
+      if (!needs_epoch || attempt + 1 == kMostEpochs) co_return reply;
+    }
+  };
+  co_return co_await namespaces_.MakeFor(servers.front(), request, limit, join);
 }
 
 Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
@@ -62,8 +57,9 @@ Task<absl::StatusOr<JoinReply>> ClusterConnection::JoinAll(
   JoinRequest elsewhere = request;
   elsewhere.set_rank(total.worker().rank());
   elsewhere.set_epoch(total.worker().epoch());
-  CO_ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
-                      co_await AskEach(AfterFirst(servers), elsewhere, limit));
+  CO_ASSIGN_OR_RETURN(
+      const std::vector<JoinReply> joined,
+      co_await servers_.AllOfEach(AfterFirst(servers), elsewhere, limit));
   std::map<std::string, uint64_t> incarnations = {
       {servers.front(), total.server_incarnation()}};
   for (size_t i = 0; i < joined.size(); ++i) {
@@ -83,7 +79,7 @@ Task<absl::StatusOr<KeepAliveReply>> ClusterConnection::Route(
   CO_ASSIGN_OR_RETURN(const auto servers,
                       co_await servers_.HomeFirst(request.namespace_(), limit));
   CO_ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
-                      co_await AskEach(servers, request, limit));
+                      co_await servers_.AllOfEach(servers, request, limit));
   KeepAliveReply total = replies.front();
   for (const KeepAliveReply& reply : replies) {
     SetToShorter(reply.lease_remaining(), *total.mutable_lease_remaining());
@@ -99,8 +95,8 @@ Task<absl::StatusOr<LeaveReply>> ClusterConnection::Route(
                       co_await servers_.HomeFirst(request.namespace_(), limit));
   LeaveRequest leave = request;
   // A worker that is lost tells no step.
-  const auto known = co_await KnowAt(servers.front(), request.namespace_(),
-                                     request.namespace_uid(), limit);
+  const auto known = co_await namespaces_.KnowAt(
+      servers.front(), request.namespace_(), request.namespace_uid(), limit);
   if (!request.lost() && known.ok() && known->is_mirrored) {
     CO_ASSIGN_OR_RETURN(const PlacementPtr placement,
                         co_await servers_.Placement(limit));
@@ -122,25 +118,6 @@ Task<absl::StatusOr<LeaveReply>> ClusterConnection::Route(
   }
   CO_RETURN_IF_ERROR(MostActionableError(outcomes));
   co_return LeaveReply();
-}
-
-Task<absl::StatusOr<BarrierReply>> ClusterConnection::Route(
-    const BarrierRequest& request, const CallLimit& limit) {
-  CO_ASSIGN_OR_RETURN(PlacementPtr placement,
-                      co_await servers_.Placement(limit));
-  for (int attempt = 0;; ++attempt) {
-    const std::string& home =
-        placement->servers[OwnerOf(*placement, request.namespace_(), "")].name;
-    const absl::StatusOr<BarrierReply> reply =
-        co_await servers_.At(home, request, limit);
-    // The home has moved.
-    if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostHomes) {
-      co_return reply;
-    }
-    const uint64_t told = VersionToldBy({reply.status()});
-    CO_ASSIGN_OR_RETURN(placement,
-                        co_await servers_.NewerThan(placement, told, limit));
-  }
 }
 
 }  // namespace tensorkv

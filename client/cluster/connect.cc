@@ -8,7 +8,6 @@
 #include "client/client_observer.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/cluster_target.h"
-#include "client/cluster/splitting_connection.h"
 #include "client/internal/calls/metered_connection.h"
 #include "client/internal/retry/retrying_connection.h"
 #include "client/internal/steady_now.h"
@@ -43,11 +42,10 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectToCluster(
   };
   // Options that cannot work show here and not at the first call.
   RETURN_IF_ERROR(connect(addresses.front(), nullptr).status());
-  return std::make_unique<SplittingConnection>(
-      std::make_unique<ClusterConnection>(
-          ClusterServersOptions{.addresses = std::move(addresses),
-                                .connect = connect,
-                                .backoff = backoff}));
+  return std::make_unique<ClusterConnection>(
+      ClusterServersOptions{.addresses = std::move(addresses),
+                            .connect = connect,
+                            .backoff = backoff});
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
+#include "client/cluster/split_layout.h"
 #include "contract/requests.h"
 #include "contract/snapshot_references.h"
 
@@ -31,6 +32,8 @@ struct KnownSnapshot {
   uint64_t uid = 0;
   // The servers that have shares of it; none: the home has all of it.
   std::vector<std::string> servers;
+  // The layouts of its keys; null where they were not read.
+  SplitLayoutsPtr layouts;
 };
 
 // Keeps of each series the snapshot that was looked up last. It may have gone

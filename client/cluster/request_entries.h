@@ -4,12 +4,15 @@
 #ifndef TENSORKV_CLIENT_CLUSTER_REQUEST_ENTRIES_H_
 #define TENSORKV_CLIENT_CLUSTER_REQUEST_ENTRIES_H_
 
+#include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "contract/request_fields.h"
 #include "contract/requests.h"
 #include "contract/snapshot_references.h"
+#include "google/protobuf/repeated_ptr_field.h"
 
 namespace tensorkv {
 
@@ -89,6 +92,35 @@ auto& AnswersIn(Reply& reply) {
   } else {
     return *reply.mutable_keys();
   }
+}
+
+// Do to the entries of requests and the answers of replies, in vectors and in
+// repeated fields, what their names say.
+template <typename Entry>
+void Reserve(size_t size, std::vector<Entry>& entries) {
+  entries.reserve(size);
+}
+template <typename Entry>
+void Reserve(size_t size, google::protobuf::RepeatedPtrField<Entry>& entries) {
+  entries.Reserve(static_cast<int>(size));
+}
+template <typename Answer>
+void Resize(size_t size, std::vector<Answer>& answers) {
+  answers.resize(size);
+}
+template <typename Answer>
+void Resize(size_t size, google::protobuf::RepeatedPtrField<Answer>& answers) {
+  Reserve(size, answers);
+  while (static_cast<size_t>(answers.size()) < size) answers.Add();
+}
+template <typename Answer>
+void Append(Answer answer, std::vector<Answer>& answers) {
+  answers.push_back(std::move(answer));
+}
+template <typename Answer>
+void Append(Answer answer,
+            google::protobuf::RepeatedPtrField<Answer>& answers) {
+  answers.Add(std::move(answer));
 }
 
 }  // namespace tensorkv

@@ -50,6 +50,11 @@ bool IsOfFormerNamespace(const absl::Status& status) {
   return ReasonOf(status) == Reason::kNamespaceReplaced;
 }
 
+bool IsOfNoSnapshot(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kSnapshotNotFound || reason == Reason::kSnapshotLost;
+}
+
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
   uint64_t newest = 0;
   for (const absl::Status& status : outcomes) {

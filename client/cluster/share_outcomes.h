@@ -25,6 +25,9 @@ bool IsAtWrongServer(const absl::Status& status);
 // by now (NAMESPACE_REPLACED).
 bool IsOfFormerNamespace(const absl::Status& status);
 
+// Returns whether the server has no such snapshot, or no share of it.
+bool IsOfNoSnapshot(const absl::Status& status);
+
 // Returns the newest version of the placement that errors of WRONG_SERVER name;
 // 0 if none does.
 uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);

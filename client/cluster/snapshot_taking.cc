@@ -109,8 +109,9 @@ Task<absl::StatusOr<ClusterSnapshots::Publication>> ClusterSnapshots::Begin(
   NameAttempt("@", attempt + 1, reserve);
   CO_RETURN_IF_ERROR(co_await CheckWhole(limit));
   Publication publication = {.terms = terms};
-  CO_ASSIGN_OR_RETURN(const CreateSnapshotReply reserved,
-                      co_await AtHome(reserve, limit, &publication.home));
+  CO_ASSIGN_OR_RETURN(
+      const CreateSnapshotReply reserved,
+      co_await servers_.AtHome(reserve, limit, &publication.home));
   publication.terms.clear_call_id();
   publication.terms.set_number(reserved.number());
   publication.uid = reserved.uid();

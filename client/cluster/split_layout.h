@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -41,6 +42,16 @@ struct SplitLayout {
 
 // By key.
 using SplitLayouts = std::map<std::string, SplitLayout>;
+using SplitLayoutsPtr = std::shared_ptr<const SplitLayouts>;
+
+// Returns the layout of a key; null for a key that is not in slices.
+// `layouts` may be null: no key is.
+inline const SplitLayout* FindLayout(const SplitLayouts* layouts,
+                                     const std::string& key) {
+  if (layouts == nullptr) return nullptr;
+  const auto found = layouts->find(key);
+  return found == layouts->end() ? nullptr : &found->second;
+}
 
 // Returns how a new key is cut in a cluster of that placement; nothing if it
 // stays whole.

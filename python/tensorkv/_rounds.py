@@ -74,8 +74,9 @@ class Rounds:
                 if store.has_gone_back:
                     continue
                 raise
-            self._has_pushed = True
-            break
+            self._has_pushed = not store.has_gone_back
+            if self._has_pushed:
+                break
         return bool(
             not self.has_gone_back
             and received[-1][0] == step

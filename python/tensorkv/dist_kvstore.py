@@ -277,13 +277,15 @@ class DistKVStore(KVStore):
     @contextlib.contextmanager
     def _watch(self, what: str, step: int = 0) -> Iterator[None]:
         """Logs whom the call waits for, and tells a restart that it found."""
+        has_gone_back = False
         try:
             with self._waits.watch(what, step):
                 yield
         except FailedPreconditionError:
-            if not self._client._store.has_gone_back:
+            has_gone_back = self._client._store.has_gone_back
+            if not has_gone_back:
                 raise
-        if self._client._store.has_gone_back:
+        if has_gone_back or self._client._store.has_gone_back:
             raise FailedPreconditionError(
                 f"{what}: the server was restarted, and may have gone back to "
                 "an earlier step: go on from the one that resume() tells",

@@ -17,6 +17,7 @@
 #include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/connection.h"
+#include "client/internal/calls/call_deadline.h"
 #include "client/internal/calls/task.h"
 #include "client/internal/calls/wait_queue.h"
 #include "client/internal/retry/retry_loop.h"
@@ -100,54 +101,59 @@ class Pause {
   const bool blocks_;
 };
 
-// A thread of `threads`. Whoever awaits it goes on there, and gets true; false,
-// on another thread, where `longest` is over before one is free, or somebody
-// cancels. A null canceller stands for one that nobody uses.
+// A thread of `threads`, for a call that is to block. Whoever awaits it goes on
+// there; on its own thread where `threads` is null. A task of its own must not
+// await it for others: they may go on where they are. Returns an error, on
+// another thread, where the call ends before a thread is free:
+// DeadlineExceeded · Cancelled. `deadline` outlives it.
 class ThreadOf {
  public:
-  ThreadOf(CallThreads& threads, absl::Duration longest,
-           std::shared_ptr<Canceller> canceller)
-      : threads_(threads),
-        longest_(longest),
-        canceller_(std::move(canceller)),
-        wait_(std::make_shared<Wait>()) {}
+  ThreadOf(CallThreads* threads, const CallDeadline& deadline)
+      : threads_(threads), deadline_(deadline) {}
 
-  bool await_ready() { return false; }
+  bool await_ready() { return threads_ == nullptr; }
   void await_suspend(std::coroutine_handle<> waiter) {
     // Whoever awaits may go on, without this object, before this returns.
-    const std::shared_ptr<Wait> wait = wait_;
-    const absl::Duration longest = longest_;
-    wait->waiter = waiter;
-    wait->by_caller.emplace(std::move(canceller_),
+    const auto wait = std::make_shared<Wait>(waiter);
+    const absl::Duration longest = deadline_.TimeLeft();
+    wait_ = wait;
+    wait->by_caller.emplace(deadline_.canceller(),
                             [wakes = wait->wakes] { wakes->Cancel(); });
-    threads_.Run([wait] { wait->End(/*has_thread=*/true); });
+    threads_->Run([wait] { wait->End(/*on_thread=*/true); });
     SystemRetryEnvironment().run_after(
-        longest, wait->wakes, [wait] { wait->End(/*has_thread=*/false); });
+        longest, wait->wakes, [wait] { wait->End(/*on_thread=*/false); });
   }
-  bool await_resume() { return wait_->has_thread; }
+  absl::Status await_resume() {
+    if (wait_ == nullptr || wait_->has_thread) return absl::OkStatus();
+    RETURN_IF_ERROR(deadline_.CheckTimeLeft());
+    return absl::DeadlineExceededError(
+        "no thread was free for the call within its timeout");
+  }
 
  private:
   struct Wait {
-    void End(bool with_thread) {
+    explicit Wait(std::coroutine_handle<> waiter) : waiter(waiter) {}
+
+    // Goes on with whoever waits, if nobody has yet.
+    void End(bool on_thread) {
       if (has_ended.exchange(true)) return;
-      has_thread = with_thread;
+      has_thread = on_thread;
       wakes->Cancel();
       by_caller.reset();
       waiter.resume();
     }
 
+    const std::coroutine_handle<> waiter;
     // Ends the pause that bounds the wait.
     const std::shared_ptr<Canceller> wakes = std::make_shared<Canceller>();
-    std::coroutine_handle<> waiter;
     std::optional<Canceller::Listening> by_caller;
     std::atomic<bool> has_ended = false;
     bool has_thread = false;
   };
 
-  CallThreads& threads_;
-  const absl::Duration longest_;
-  std::shared_ptr<Canceller> canceller_;
-  const std::shared_ptr<Wait> wait_;
+  CallThreads* const threads_;
+  const CallDeadline& deadline_;
+  std::shared_ptr<Wait> wait_;
 };
 
 // A connection whose calls are tasks, whether somebody waits for them or not.

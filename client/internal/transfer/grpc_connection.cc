@@ -72,19 +72,6 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
   return CheckTransferOptions(options.transfer);
 }
 
-// Goes on where the call may block: on a thread of `threads`, if it has none of
-// its own. Errors: DeadlineExceeded · Cancelled.
-Task<absl::Status> AwaitThread(CallThreads* threads,
-                               const CallDeadline& deadline) {
-  if (threads == nullptr) co_return absl::OkStatus();
-  ThreadOf thread(*threads, deadline.TimeLeft(), deadline.canceller());
-  const bool has_thread = co_await thread;
-  if (has_thread) co_return absl::OkStatus();
-  CO_RETURN_IF_ERROR(deadline.CheckTimeLeft());
-  co_return absl::DeadlineExceededError(
-      "no thread was free for the call within its timeout");
-}
-
 // A server that stops cancels the calls that wait: to their caller it is one
 // that does not answer any more.
 absl::Status EndOf(absl::Status status, const CallOptions& options) {
@@ -149,7 +136,7 @@ Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
   const bool blocks = threads == nullptr;
   absl::StatusOr<ReplyTo<Request>> came;
   if (ShouldStream(request)) {
-    CO_RETURN_IF_ERROR(co_await AwaitThread(threads, deadline));
+    CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
     came = CallAsStream(request, deadline, options);
   } else {
     came = co_await CallAsMessage(request, deadline, options, blocks);
@@ -158,7 +145,7 @@ Task<absl::Status> GrpcConnection::MakeAs(const Request& request,
   reply = *std::move(came);
   if constexpr (kBringsValues<Request>) {
     if (reply.ticket) {
-      CO_RETURN_IF_ERROR(co_await AwaitThread(threads, deadline));
+      CO_RETURN_IF_ERROR(co_await ThreadOf(threads, deadline));
       co_return bulk_.Bring(reply, deadline);
     }
   }

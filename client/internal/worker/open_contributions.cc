@@ -29,12 +29,17 @@ absl::Status WentBack(Step step, Step next) {
 
 }  // namespace
 
+uint64_t OpenContributions::life() const {
+  MutexLock lock(&mutex_);
+  return life_;
+}
+
 absl::StatusOr<OpenContributions::Contribution> OpenContributions::Add(
-    Step step, std::vector<PushEntry> entries) {
+    uint64_t life, Step step, std::vector<PushEntry> entries) {
   auto shared =
       std::make_shared<const std::vector<PushEntry>>(std::move(entries));
   MutexLock lock(&mutex_);
-  if (is_forgetting_) return WentBack(step, first_step_);
+  if (is_forgetting_ || life != life_) return WentBack(step, first_step_);
   const uint64_t number = ++last_number_;
   kept_[{step, number}] = {.entries = shared};
   highest_known_ = std::max(highest_known_, step);
@@ -54,6 +59,7 @@ void OpenContributions::GoBackTo(Step next) {
   last_forgotten_ = last_number_;
   first_step_ = next;
   highest_step_ = 0;
+  ++life_;
   is_forgetting_ = true;
 }
 

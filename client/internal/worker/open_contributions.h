@@ -61,10 +61,13 @@ class OpenContributions {
   explicit OpenContributions(uint32_t max_open_rounds)
       : max_open_rounds_(max_open_rounds) {}
 
-  // Keeps `entries` from before they are pushed. Errors: FailedPrecondition
-  // (SERVER_RESTARTED): the server has gone back, and Resume was not called
-  // since.
-  absl::StatusOr<Contribution> Add(Step step, std::vector<PushEntry> entries);
+  // Returns a number that rises when the server goes back.
+  uint64_t life() const;
+  // Keeps `entries` from before they are pushed, for a push that was begun in
+  // that life. Errors: FailedPrecondition (SERVER_RESTARTED): the server has
+  // gone back since, or Resume was not called since it has.
+  absl::StatusOr<Contribution> Add(uint64_t life, Step step,
+                                   std::vector<PushEntry> entries);
 
   // Makes NextStep return no step below `first`, since the server awaits none
   // of this worker.
@@ -177,6 +180,7 @@ class OpenContributions {
   // look at their own keys only.
   absl::flat_hash_map<std::string, std::set<Id>> waiting_
       ABSL_GUARDED_BY(mutex_);
+  uint64_t life_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;

@@ -220,7 +220,7 @@ Task<absl::Status> WorkerRecovery::JoinAgain(const Attempt& attempt) {
 absl::Status WorkerRecovery::membership() const { return lease_->membership(); }
 
 absl::StatusOr<WorkerRecovery::Contribution> WorkerRecovery::Keep(
-    Step step, std::vector<PushEntry> entries, bool may_copy,
+    uint64_t life, Step step, std::vector<PushEntry> entries, bool may_copy,
     const SharedCanceller& canceller, Residuals& left) {
   // Without a step the server would not know the contribution again, and nobody
   // here when its round has closed.
@@ -234,7 +234,7 @@ absl::StatusOr<WorkerRecovery::Contribution> WorkerRecovery::Keep(
   ASSIGN_OR_RETURN(entries, client_.Encode(is_repeatable_ ? step : 0,
                                            std::move(entries), &left));
   if (may_copy) RETURN_IF_ERROR(Copy(entries));
-  return open_.Add(step, std::move(entries));
+  return open_.Add(life, step, std::move(entries));
 }
 
 absl::Status WorkerRecovery::Copy(std::vector<PushEntry>& entries) const {

@@ -78,7 +78,9 @@ class WorkerRecovery {
   // Encodes the entries, and keeps them in open() from before they are pushed.
   // Copies those that are not encoded where `may_copy`, and the options say so.
   // `left` is as Client::Encode has it.
-  absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries,
+  // `life` is that of open() when the push was begun.
+  absl::StatusOr<Contribution> Keep(uint64_t life, Step step,
+                                    std::vector<PushEntry> entries,
                                     bool may_copy,
                                     const SharedCanceller& canceller,
                                     Residuals& left);

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/call_verb.h"
 #include "tests/client/fake_service.h"
+#include "tests/client/fake_stream_service.h"
 #include "tests/client/scripted_connection.h"
 #include "tests/client/starting_connection.h"
 #include "tests/testing/status_matchers.h"
@@ -26,11 +27,14 @@ namespace started_calls_test {
 
 using ::tensorkv::testing::CallVerb;
 using ::tensorkv::testing::FakeService;
+using ::tensorkv::testing::FakeStreamService;
+using ::tensorkv::testing::Full;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StartingConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::Each;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Calls that were started, and how they have ended.
@@ -160,6 +164,42 @@ TEST_F(StartedCallsTest, WaitForAThreadEndsWithItsCall) {
   EXPECT_THAT(late.Statuses(),
               Each(StatusIs(absl::StatusCode::kDeadlineExceeded)));
   thread_ends->Notify();
+}
+
+// Where a thread is there at once, too.
+TEST(StartedStreamsTest, BlockNoThreadOfTheirCaller) {
+  FakeStreamService service;
+  std::atomic<int> num_begun = 0;
+  std::atomic<int> num_started = 0;
+  service.after_manifest = [&](const v1::Stripe&) {
+    const int number = ++num_begun;
+    while (num_started < number) std::this_thread::yield();
+    return grpc::Status::OK;
+  };
+  const std::unique_ptr<Connection> connection = *GrpcConnection::Create(
+      {.target = service.Start(), .transfer = {.stream_threshold_bytes = 0}});
+  const PushRequest request = {
+      .entries = {{.key = "w", .tensor = Full({1}, 1)}}};
+  PushReply reply;
+  CallThreads threads(1);
+
+  for (int i = 0; i < 200; ++i) {
+    // Shared: whoever tells of the end may not be done with it yet.
+    const auto has_ended = std::make_shared<Notification>();
+    absl::Status status;
+    connection->Start(AnyCall(request, reply), {.timeout = absl::Seconds(20)},
+                      threads, [&status, has_ended](absl::Status ended) {
+                        status = std::move(ended);
+                        has_ended->Notify();
+                      });
+    ++num_started;
+    has_ended->WaitForNotification();
+    ASSERT_THAT(status, Not(StatusIs(absl::StatusCode::kDeadlineExceeded)))
+        << i;
+  }
+
+  EXPECT_EQ(num_begun, 200);
+  service.Stop();
 }
 
 TEST_F(StartedCallsTest, ConnectionMayGoWhenItsLastCallHasEnded) {

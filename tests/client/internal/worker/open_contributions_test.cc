@@ -35,7 +35,7 @@ class OpenContributionsTest : public ::testing::Test {
  protected:
   OpenContributions::Contribution Add(Step step,
                                       const std::vector<std::string>& keys) {
-    return open_.Add(step, SkippedEntries(keys)).value();
+    return open_.Add(open_.life(), step, SkippedEntries(keys)).value();
   }
   OpenContributions::Contribution Hold(Step step,
                                        const std::vector<std::string>& keys) {
@@ -68,14 +68,18 @@ TEST_F(OpenContributionsTest, ForgetsAllThatWasMadeBeforeTheServerWentBack) {
   EXPECT_THAT(open_.CheckKept(former),
               testing::HasReason(Reason::kServerRestarted));
   for (const Step step : {Step{4}, Step{7}, Step{8}, Step{0}}) {
-    EXPECT_THAT(open_.Add(step, SkippedEntries({"a"})),
+    EXPECT_THAT(open_.Add(open_.life(), step, SkippedEntries({"a"})),
                 testing::HasReason(Reason::kServerRestarted));
   }
   EXPECT_THAT(TextOf(open_), IsEmpty());
   EXPECT_EQ(open_.NextStep(), 4u);
   EXPECT_TRUE(open_.IsForgetting());
+  const uint64_t life = open_.life();
   EXPECT_EQ(open_.Resume(), 4u);
   EXPECT_OK(open_.CheckKept(Add(4, {"a"})));
+  // A push that was begun before is for the state that is gone.
+  EXPECT_THAT(open_.Add(life - 1, 4, SkippedEntries({"a"})),
+              testing::HasReason(Reason::kServerRestarted));
 }
 
 TEST_F(OpenContributionsTest, StepThatWasToldIsForgottenToo) {
@@ -86,7 +90,7 @@ TEST_F(OpenContributionsTest, StepThatWasToldIsForgottenToo) {
 
   open_.GoBackTo(2);
 
-  EXPECT_FALSE(open_.Add(4, SkippedEntries({"a"})).ok());
+  EXPECT_FALSE(open_.Add(open_.life(), 4, SkippedEntries({"a"})).ok());
   EXPECT_EQ(open_.Resume(), 2u);
 }
 

@@ -1,5 +1,3 @@
-#include "client/cluster/splitting_connection.h"
-
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
+#include "client/cluster/cluster_connection.h"
 #include "client/internal/transfer/grpc_connection.h"
 #include "client/local/local_connection.h"
 #include "client/worker_client.h"
@@ -31,6 +30,7 @@ namespace {
 using ::tensorkv::testing::Background;
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::Caller;
+using ::tensorkv::testing::ElementsOf;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::HasTensor;
@@ -39,6 +39,7 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::tensorkv::testing::TestCluster;
+using ::tensorkv::testing::Vector;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -108,7 +109,7 @@ std::string RandomCall(const Caller& store, std::mt19937 random) {
   }
 }
 
-TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
+TEST(ClusterLargeKeysTest, AnswersAsOneStoreDoes) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   LocalConnection one;
@@ -131,7 +132,7 @@ TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
             TextOf(oracle.PullMany({{"large"}, {"small"}})));
 }
 
-TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
+TEST(ClusterLargeKeysTest, ListAndStatShowOneKey) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -163,7 +164,7 @@ TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
 }
 
 // Such as one whose Init broke off, or that goes while it is listed.
-TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
+TEST(ClusterLargeKeysTest, ListPassesOverAKeyThatLacksSlices) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -182,7 +183,7 @@ TEST(SplittingConnectionTest, ListPassesOverAKeyThatLacksSlices) {
   EXPECT_EQ(listed, "acd");
 }
 
-TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
+TEST(ClusterLargeKeysTest, KeyThatExistsIsCreatedAsOnOneStore) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -206,7 +207,7 @@ TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
   EXPECT_EQ(store.List()->keys_size(), 1);
 }
 
-TEST(SplittingConnectionTest, DeleteCountsKeys) {
+TEST(ClusterLargeKeysTest, DeleteCountsKeys) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "");
@@ -219,7 +220,7 @@ TEST(SplittingConnectionTest, DeleteCountsKeys) {
   EXPECT_EQ(store.Describe()->num_keys(), 0u);
 }
 
-TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
+TEST(ClusterLargeKeysTest, OtherClientsFindWhatOneHasChanged) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const std::unique_ptr<Connection> of_other = cluster.Connect();
@@ -242,7 +243,7 @@ TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
       IsOk());
 }
 
-TEST(SplittingConnectionTest, ValuesComeIntoMemoryOfTheCaller) {
+TEST(ClusterLargeKeysTest, ValuesComeIntoMemoryOfTheCaller) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   ASSERT_THAT(Caller(*connection, "").Init("w", Full(kLarge, 1)), IsOk());
@@ -260,7 +261,7 @@ TEST(SplittingConnectionTest, ValuesComeIntoMemoryOfTheCaller) {
   EXPECT_THAT(memory, IsFilledWith(1));
 }
 
-TEST(SplittingConnectionTest, RulesThatTakeNormsTakeWholeKeys) {
+TEST(ClusterLargeKeysTest, RulesThatTakeNormsTakeWholeKeys) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "n");
@@ -279,7 +280,7 @@ TEST(SplittingConnectionTest, RulesThatTakeNormsTakeWholeKeys) {
 }
 
 // The home would take the rule, as it has no slice.
-TEST(SplittingConnectionTest, RefusedRuleIsOnNoServer) {
+TEST(ClusterLargeKeysTest, RefusedRuleIsOnNoServer) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "n");
@@ -341,9 +342,8 @@ class SlowTransferTest : public ::testing::Test {
       return std::make_unique<SlowValues>(*std::move(connection),
                                           &num_transfers_, &waits_);
     };
-    return std::make_unique<SplittingConnection>(
-        std::make_unique<ClusterConnection>(ClusterServersOptions{
-            .addresses = {cluster_.address(0)}, .connect = connect}));
+    return std::make_unique<ClusterConnection>(ClusterServersOptions{
+        .addresses = {cluster_.address(0)}, .connect = connect});
   }
 
   const TestCluster cluster_{2, kSplitBytes};
@@ -421,9 +421,8 @@ class RefusedWaitTest : public ::testing::Test {
           *GrpcConnection::Create({.target = address, .server = known}),
           answer);
     };
-    SplittingConnection connection(
-        std::make_unique<ClusterConnection>(ClusterServersOptions{
-            .addresses = {cluster_.address(0)}, .connect = connect}));
+    ClusterConnection connection(ClusterServersOptions{
+        .addresses = {cluster_.address(0)}, .connect = connect});
     return Caller(connection, "").Await("late").status();
   }
 
@@ -454,7 +453,7 @@ TEST_F(RefusedWaitTest, GoesOnWhereItMayBeMadeAgain) {
 }
 
 // Whoever knows a key as it was pushes to what it is now.
-TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
+TEST(ClusterLargeKeysTest, PushGoesByTheNewestLayout) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> ours = cluster.Connect();
   const std::unique_ptr<Connection> theirs = cluster.Connect();
@@ -478,7 +477,7 @@ TEST(SplittingConnectionTest, PushGoesByTheNewestLayout) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
+TEST(ClusterLargeKeysTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
   const TestCluster cluster(2, kSplitBytes);
   const std::unique_ptr<Connection> ours = cluster.Connect();
   const std::unique_ptr<Connection> one = cluster.ConnectToOne(0);
@@ -499,7 +498,7 @@ TEST(SplittingConnectionTest, GradientGuardIsRefusedWhereAKeyIsInSlices) {
 }
 
 // What a contribution weighs counts where it names no rows, too.
-TEST(SplittingConnectionTest, MeansOfRowsAreThoseOfOneServer) {
+TEST(ClusterLargeKeysTest, MeansOfRowsAreThoseOfOneServer) {
   const TestCluster cluster(3, kSplitBytes);
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller sync = Caller(*connection, "").In("sync");
@@ -528,7 +527,7 @@ TEST(SplittingConnectionTest, MeansOfRowsAreThoseOfOneServer) {
   EXPECT_EQ(elements.back(), 2);
 }
 
-TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {
+TEST(ClusterLargeKeysTest, RoundsOfSlicesCloseTogether) {
   const TestCluster cluster(3, kSplitBytes);
   const ClientOptions options = {.target = cluster.target(),
                                  .name_space = "sync"};
