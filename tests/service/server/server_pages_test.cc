@@ -89,7 +89,7 @@ TEST_F(ServerMonitoringTest, IdlePageIsShort) {
 
   const std::string page = HttpGet(server->metrics_port(), "/metrics").body;
 
-  EXPECT_LT(std::count(page.begin(), page.end(), '\n'), 230);
+  EXPECT_LT(std::count(page.begin(), page.end(), '\n'), 240);
 }
 
 TEST_F(ServerMonitoringTest, PromtoolFindsNothingToSay) {
