@@ -165,8 +165,10 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeOfKeys(
   for (int attempt = 0;; ++attempt) {
     if constexpr (requires { request.wait_for_keys; }) {
       if (request.wait_for_keys) {
-        CO_ASSIGN_OR_RETURN(
-            layouts, co_await AwaitKeys(StatOfKeysIn(request), layouts, limit));
+        const StatRequest stat = StatOfKeysIn(request);
+        Task<absl::StatusOr<SplitLayoutsPtr>> awaited =
+            AwaitKeys(stat, layouts, limit);
+        CO_ASSIGN_OR_RETURN(layouts, co_await awaited);
         next = request;
         next->wait_for_keys = false;
       }
@@ -294,8 +296,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::Publish(
       co_return why.ok() ? publication.status() : NotPublished(bound, why);
     }
     const Request part = PartOf(bound, *publication, attempt);
-    absl::StatusOr<ReplyTo<Request>> reply = co_await MakePlaced(
-        layouts, part, known, limit, &publication->published_by);
+    Task<absl::StatusOr<ReplyTo<Request>>> make =
+        MakePlaced(layouts, part, known, limit, &publication->published_by);
+    absl::StatusOr<ReplyTo<Request>> reply = co_await make;
     if (!reply.ok()) {
       [[maybe_unused]] const auto ended =
           co_await snapshots_.GiveUp(*publication, reply.status(), limit);
@@ -391,8 +394,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterKeys::MakeMirrored(
                                      request, layouts, limit.destinations));
   CallLimit of_pieces = limit;
   of_pieces.destinations = call.destinations();
-  CO_ASSIGN_OR_RETURN(
-      auto reply, co_await MakeMirroredPieces(call.made(), known, of_pieces));
+  Task<absl::StatusOr<ReplyTo<Request>>> make =
+      MakeMirroredPieces(call.made(), known, of_pieces);
+  CO_ASSIGN_OR_RETURN(auto reply, co_await make);
   co_return call.Whole(std::move(reply));
 }
 

@@ -140,6 +140,8 @@ class ClusterKeys {
   // Lists keys, and slices, as the servers have them.
   Task<absl::StatusOr<ListReply>> ListStored(const ListRequest& request,
                                              const CallLimit& limit);
+  Task<absl::StatusOr<ListReply>> ListOnce(const ListRequest& request,
+                                           const CallLimit& limit);
   // Lists what each server has of a namespace that is not mirrored. `known` is
   // a placement.
   Task<absl::StatusOr<ListReply>> ListPlaced(const ListRequest& request,

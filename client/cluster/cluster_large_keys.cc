@@ -65,8 +65,9 @@ Task<absl::StatusOr<SplitLayoutsPtr>> ClusterKeys::Refresh(
   const auto list = [&](const ListRequest& page) {
     return ListStored(page, limit);
   };
-  CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
-                      co_await ReadLayouts(std::move(request), list));
+  Task<absl::StatusOr<SplitLayoutsPtr>> read =
+      ReadLayouts(std::move(request), list);
+  CO_ASSIGN_OR_RETURN(SplitLayoutsPtr layouts, co_await read);
   namespaces_.LearnLayouts(name_space, layouts);
   if (layouts == nullptr) co_return std::make_shared<SplitLayouts>();
   co_return layouts;

@@ -90,6 +90,8 @@ Task<absl::StatusOr<ListReply>> ClusterKeys::ListInSlices(
           : Refresh(request.namespace_(), limit);
   CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts, co_await read);
   ListReply page;
+  // There is no such namespace any more.
+  if (layouts == nullptr) co_return page;
   const StatRequest stat = StatOfPage(*layouts, request, end, page);
   if (stat.keys().empty()) co_return page;
   const auto ask = [&](const StatRequest& keys) {
@@ -116,6 +118,16 @@ Task<absl::StatusOr<ListReply>> ClusterKeys::ListInSlices(
 }
 
 Task<absl::StatusOr<ListReply>> ClusterKeys::ListStored(
+    const ListRequest& request, const CallLimit& limit) {
+  absl::StatusOr<ListReply> page = co_await ListOnce(request, limit);
+  // One that was asked is in the cluster no more: the others are asked again.
+  for (int i = 1; i < kMostAttempts && IsAtWrongServer(page.status()); ++i) {
+    page = co_await ListOnce(request, limit);
+  }
+  co_return std::move(page);
+}
+
+Task<absl::StatusOr<ListReply>> ClusterKeys::ListOnce(
     const ListRequest& request, const CallLimit& limit) {
   if (request.has_at()) co_return co_await snapshots_.List(request, limit);
   CO_ASSIGN_OR_RETURN(const PlacementPtr placement,

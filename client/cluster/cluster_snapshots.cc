@@ -80,8 +80,9 @@ Task<absl::StatusOr<SplitLayoutsPtr>> ClusterSnapshots::Layouts(
   request.set_namespace_(name_space);
   SetSnapshot(known.reference(), request);
   const auto list = [&](const ListRequest& page) { return List(page, limit); };
-  CO_ASSIGN_OR_RETURN(known.layouts,
-                      co_await ReadLayouts(std::move(request), list));
+  Task<absl::StatusOr<SplitLayoutsPtr>> read =
+      ReadLayouts(std::move(request), list);
+  CO_ASSIGN_OR_RETURN(known.layouts, co_await read);
   known_.Learn(name_space, known);
   co_return known.layouts;
 }
@@ -93,8 +94,9 @@ Task<absl::StatusOr<ReplyTo<Request>>> ClusterSnapshots::Read(
   CO_ASSIGN_OR_RETURN(
       const KnownSnapshot known,
       co_await Resolve(name_space, *SnapshotIn(request), limit));
+  const SnapshotReference at = known.reference();
   CO_ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
-                      co_await Layouts(name_space, known.reference(), limit));
+                      co_await Layouts(name_space, at, limit));
   Request made = request;
   SetSnapshot(known.reference(), made);
   CO_ASSIGN_OR_RETURN(auto call, CallShares<Request>::Create(
