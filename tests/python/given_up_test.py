@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from servers import Cluster
 from stores import ADDRESS, StoreTest, full, new_namespace
 
-# More than servers, so that each has some.
+# In the namespace "n" each of three servers has some.
 KEYS = [f"w{i}" for i in range(16)]
 
 # What waits, of a worker of two, whose other one does nothing.
@@ -25,11 +25,13 @@ class GivenUpTest(StoreTest):
 
     NUM_SERVERS = 3
     SERVER_OPTIONS = ()
+    # The name decides which server has which keys.
+    NAMESPACE = "n"
     SHAPE = (2, 3)
 
     def setUp(self):
         self.target = self.start_servers()
-        self.namespace = new_namespace()
+        self.namespace = self.NAMESPACE or new_namespace()
         self.watching = self.connect()
         self.watching.create_namespace(
             self.namespace, mode="sync", num_workers=2
@@ -166,6 +168,7 @@ class GivenUpStripesTest(GivenUpStreamsTest):
     """Values that come and go as several streams of one server."""
 
     NUM_SERVERS = 1
+    NAMESPACE = None  # It has those of other tests, too.
 
     def start_servers(self):
         return ADDRESS
