@@ -243,7 +243,7 @@ Task<absl::StatusOr<Contribution>> WorkerClient::Call::Keep(
   const bool may_copy = threads == nullptr;
   absl::StatusOr<Contribution> kept = recovery.Keep(
       begun.life, step, std::move(entries), may_copy, attempt.canceller, left);
-  // What has been pushed again since the attempt began has this, too.
+  // A repair that begins from here on pushes this again, too.
   attempt = recovery.NextAttempt(attempt);
   co_return std::move(kept);
 }

@@ -261,7 +261,7 @@ class CallShares {
   // All of the request but its entries.
   Request frame_;
 
-  // What became of the entries; empty where none is cut. Then these are, too.
+  // These say what became of the entries; all are empty where none is cut.
   std::vector<SplitEntry> entries_;
   Request cut_;
   // The tensors in which values are placed, one for each entry with a layout,

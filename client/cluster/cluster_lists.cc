@@ -104,7 +104,7 @@ Task<absl::StatusOr<ListReply>> ClusterKeys::ListInSlices(
     page.mutable_keys()->Swap(found->mutable_keys());
     co_return page;
   }
-  // Those that have all their slices are shown.
+  // The page shows the keys that have all their slices.
   for (const std::string& key : stat.keys()) {
     StatRequest one = stat;
     one.clear_keys();

@@ -28,7 +28,7 @@ namespace {
 
 using grpc::internal::RpcMethod;
 
-// What a call may send and receive in a message.
+// Limits bounds what a call may send and receive in a message.
 struct Limits {
   uint64_t max_message_bytes;
   uint64_t ticket_from_bytes;
